@@ -1,0 +1,69 @@
+"""sojourn: asynchronous federated learning that knows its queues.
+
+The names below are the public API; everything else may change without notice. They are loaded when first used, so
+that `import sojourn` stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Fleet": "fleet",
+    "Law": "law",
+    "Plan": "plan",
+    "Trace": "trace",
+    "TraceWriter": "trace",
+    "scan": "trace",
+    "Analysis": "theory.analysis",
+    "analyze": "theory.analysis",
+    "Regime": "theory.scaling",
+    "regime": "theory.scaling",
+    "simulate": "simulation.record",
+    "record": "simulation.record",
+    "Summary": "simulation.summary",
+    "measure": "simulation.summary",
+    "Estimate": "simulation.estimate",
+    "Transient": "simulation.transient",
+    "transient": "simulation.transient",
+    "SojournError": "errors",
+    "InvalidInput": "errors",
+    "UnreadableFile": "errors",
+}
+
+__all__ = [*sorted(_HOME), "__version__"]
+
+if TYPE_CHECKING:
+    from sojourn.errors import InvalidInput as InvalidInput
+    from sojourn.errors import SojournError as SojournError
+    from sojourn.errors import UnreadableFile as UnreadableFile
+    from sojourn.fleet import Fleet as Fleet
+    from sojourn.law import Law as Law
+    from sojourn.plan import Plan as Plan
+    from sojourn.simulation.estimate import Estimate as Estimate
+    from sojourn.simulation.record import record as record
+    from sojourn.simulation.record import simulate as simulate
+    from sojourn.simulation.summary import Summary as Summary
+    from sojourn.simulation.summary import measure as measure
+    from sojourn.simulation.transient import Transient as Transient
+    from sojourn.simulation.transient import transient as transient
+    from sojourn.theory.analysis import Analysis as Analysis
+    from sojourn.theory.analysis import analyze as analyze
+    from sojourn.theory.scaling import Regime as Regime
+    from sojourn.theory.scaling import regime as regime
+    from sojourn.trace import Trace as Trace
+    from sojourn.trace import TraceWriter as TraceWriter
+    from sojourn.trace import scan as scan
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sojourn' has no attribute '{name}'")
+    value = getattr(import_module(f"sojourn.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,16 @@
+"""What goes wrong, said in one sentence: name, rule, value, way out."""
+
+
+class SojournError(Exception):
+    """Base of every error that sojourn raises on purpose; its text is meant for the user."""
+
+
+class InvalidInput(SojournError, ValueError):
+    """A value from outside breaks a rule; the message says which, what was given, and the way out."""
+
+
+class UnreadableFile(SojournError, OSError):
+    """A file is missing, truncated, foreign, or written by a newer sojourn."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -1,0 +1,228 @@
+"""Fleet: the clients of a federation, as groups of equal clients.
+
+A group of a million equal clients costs one row. Clients are numbered through: those of the first group first. A
+fleet whose clients all differ is a fleet of groups of one (`Fleet.of_rates`).
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet_file import COLUMNS, read_columns, write_columns
+from sojourn.law import EXPONENTIAL, Law
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# number columns with the rule that each value must satisfy (NaN = not stated, where allowed)
+_RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
+    "rate": ("positive and finite", lambda x: np.isfinite(x) & (x > 0)),
+    "uplink_rate": ("positive (inf = no link)", lambda x: x > 0),
+    "downlink_rate": ("positive (inf = no link)", lambda x: x > 0),
+    "data_size": ("positive and finite", lambda x: np.isnan(x) | (np.isfinite(x) & (x > 0))),
+    "power": ("non-negative and finite", lambda x: np.isnan(x) | (np.isfinite(x) & (x >= 0))),
+    "uplink_power": ("non-negative and finite", lambda x: np.isnan(x) | (np.isfinite(x) & (x >= 0))),
+    "downlink_power": ("non-negative and finite", lambda x: np.isnan(x) | (np.isfinite(x) & (x >= 0))),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Groups of equal clients: name, count, service rate, and what else is known of them.
+
+    >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
+    >>> fleet.clients
+    10
+    >>> fleet.rate
+    array([1.2, 1. ])
+    >>> fleet == Fleet(name=("fast", "slow"), count=[5, 5], rate=[1.2, 1.0])
+    True
+    """
+
+    name: tuple[str, ...]
+    """Unique name of each group."""
+    count: Integers
+    """Clients in each group."""
+    rate: Floats
+    """Tasks that one client of the group serves per unit of time (mu)."""
+    law: tuple[Law, ...] = ()
+    """Law of the service time around its mean 1/rate; exponential where not given."""
+    uplink_rate: Floats = field(default_factory=lambda: np.empty(0))
+    """Updates a client sends per unit of time; inf (default) = no link time."""
+    uplink_law: tuple[Law, ...] = ()
+    """Law of the uplink time."""
+    downlink_rate: Floats = field(default_factory=lambda: np.empty(0))
+    """Models a client receives per unit of time; inf (default) = no link time."""
+    downlink_law: tuple[Law, ...] = ()
+    """Law of the downlink time."""
+    data_size: Floats = field(default_factory=lambda: np.empty(0))
+    """Examples held by one client; NaN = not stated."""
+    power: Floats = field(default_factory=lambda: np.empty(0))
+    """Watts of one client while it computes; NaN = not stated."""
+    uplink_power: Floats = field(default_factory=lambda: np.empty(0))
+    """Watts while it sends; NaN = not stated."""
+    downlink_power: Floats = field(default_factory=lambda: np.empty(0))
+    """Watts while it receives; NaN = not stated."""
+
+    def __post_init__(self) -> None:
+        groups = len(self.name)
+        if groups == 0:
+            raise InvalidInput("a fleet needs at least one group, got none; add a group with name, count and rate")
+        for key, (_, _, default) in COLUMNS.items():
+            object.__setattr__(self, key, _column(key, getattr(self, key), groups, default))
+        self._check()
+
+    def _check(self) -> None:
+        repeated = [name for name, times in Counter(self.name).items() if times > 1]
+        if repeated:
+            raise InvalidInput(f"group names must be unique, got '{repeated[0]}' more than once; rename one")
+        for name in self.name:
+            if not name or name != name.strip() or any(mark in name for mark in "=,\n"):
+                raise InvalidInput(f"a group name must be non-empty, without '=', ',' or outer spaces, got '{name}'")
+        if (self.count < 1).any():
+            bad = int(np.argmax(self.count < 1))
+            raise InvalidInput(f"count of group '{self.name[bad]}' must be at least 1, got {self.count[bad]}")
+        for key, (rule, holds) in _RULES.items():
+            values = getattr(self, key)
+            wrong = ~holds(values)
+            if wrong.any():
+                bad = int(np.argmax(wrong))
+                raise InvalidInput(f"{key} of group '{self.name[bad]}' must be {rule}, got {values[bad]}")
+
+    @classmethod
+    def of(cls, **groups: tuple[int, float]) -> "Fleet":
+        """Build a fleet from `name=(count, rate)`."""
+        return cls(tuple(groups), np.array([c for c, _ in groups.values()]), np.array([r for _, r in groups.values()]))
+
+    @classmethod
+    def of_rates(cls, rates: ArrayLike) -> "Fleet":
+        """Build a fleet of single clients, one for each rate, named client-0, client-1, ..."""
+        values = np.asarray(rates, dtype=np.float64)
+        names = tuple(f"client-{index}" for index in range(values.size))
+        return cls(names, np.ones(values.size, dtype=np.int64), values)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fleet":
+        """Read a CSV or TOML file."""
+        columns: dict[str, Any] = dict(read_columns(Path(path)))
+        try:
+            return cls(**columns)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write a CSV or TOML file; loading it gives an equal fleet."""
+        write_columns(Path(path), self._columns())
+
+    def expanded(self) -> "Fleet":
+        """The same clients, each in a group of its own (to give equal clients different probabilities)."""
+        source = np.repeat(np.arange(len(self.name)), self.count)
+        columns: dict[str, Any] = {
+            key: np.asarray(getattr(self, key))[source] if key not in _TUPLES else _pick(getattr(self, key), source)
+            for key in COLUMNS
+        }
+        columns["name"] = tuple(self.client_name(client) for client in range(self.clients))
+        columns["count"] = np.ones(self.clients, dtype=np.int64)
+        return Fleet(**columns)
+
+    def with_rates(self, rate: ArrayLike) -> "Fleet":
+        """The same fleet with other service rates, one for each group."""
+        return replace(self, rate=np.asarray(rate, dtype=np.float64))
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return len(self.name)
+
+    @property
+    def clients(self) -> int:
+        """Number of clients (n)."""
+        return int(self.count.sum())
+
+    @property
+    def first_client(self) -> Integers:
+        """Number of the first client of each group."""
+        return np.concatenate([[0], np.cumsum(self.count)[:-1]]).astype(np.int64)
+
+    @property
+    def group_of_client(self) -> Integers:
+        """Group of each client."""
+        return np.repeat(np.arange(self.groups, dtype=np.int64), self.count)
+
+    @property
+    def exponential(self) -> bool:
+        """Whether every service time is exponential and there are no links: the paper's closed Jackson network."""
+        no_links = bool(np.isinf(self.uplink_rate).all() and np.isinf(self.downlink_rate).all())
+        return no_links and all(law == EXPONENTIAL for law in self.law)
+
+    @property
+    def hash(self) -> str:
+        """Fingerprint of everything in the fleet; plans and traces carry it."""
+        text = json.dumps({key: [str(cell) for cell in values] for key, values in self._columns().items()})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def client_name(self, client: int) -> str:
+        """Name of a client: its group's name, with a number where the group has several."""
+        group = int(np.searchsorted(np.cumsum(self.count), client, side="right"))
+        number = client - int(self.first_client[group])
+        return self.name[group] if self.count[group] == 1 else f"{self.name[group]}-{number}"
+
+    def index(self, name: str) -> int:
+        """Position of the group called `name`."""
+        if name not in self.name:
+            raise InvalidInput(f"the fleet has no group '{name}'; its groups are {_listed(self.name)}")
+        return self.name.index(name)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {key: _plain(getattr(self, key)) for key in COLUMNS}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Fleet):
+            return NotImplemented
+        return all(_equal(getattr(self, item.name), getattr(other, item.name)) for item in fields(self))
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+
+_TUPLES = ("name", "law", "uplink_law", "downlink_law")
+
+
+def _column(key: str, given: Any, groups: int, default: Any) -> Any:
+    values = given if len(given) else [default] * groups
+    if len(values) != groups:
+        raise InvalidInput(f"{key} must have one value for each of the {groups} groups, got {len(values)}")
+    if key in _TUPLES:
+        return tuple(values)
+    array = np.asarray(values)
+    if key == "count" and (not np.issubdtype(array.dtype, np.number) or (array != np.floor(array)).any()):
+        raise InvalidInput(f"count must hold whole numbers, got {array.tolist()}")
+    frozen = array.astype(np.int64 if key == "count" else np.float64)
+    frozen.flags.writeable = False
+    return frozen
+
+
+def _plain(values: Any) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def _pick(values: Sequence[Any], source: Iterable[int]) -> tuple[Any, ...]:
+    return tuple(values[index] for index in source)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        return np.array_equal(left, right, equal_nan=left.dtype == np.float64)
+    return bool(left == right)
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,167 @@
+"""Fleet files: CSV and TOML to plain columns and back.
+
+CSV: one row a group, `name,count,rate` are enough. TOML: one `[[group]]` table a group with the same keys.
+Numbers are written so that reading them back gives the same bits.
+"""
+
+import csv
+import difflib
+import json
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.law import EXPONENTIAL, Law
+
+Columns = dict[str, list[Any]]
+
+
+def _count(value: object) -> int:
+    number = float(str(value))
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _number(value: object) -> float:
+    return float(str(value))
+
+
+def _law(value: object) -> Law:
+    return Law.parse(str(value))
+
+
+# column -> (how to read a cell, what the cell is called in an error, default; None = required)
+COLUMNS: dict[str, tuple[Callable[[object], Any], str, Any]] = {
+    "name": (str, "text", None),
+    "count": (_count, "a whole number", 1),
+    "rate": (_number, "a number", None),
+    "law": (_law, "a law", EXPONENTIAL),
+    "uplink_rate": (_number, "a number", math.inf),
+    "uplink_law": (_law, "a law", EXPONENTIAL),
+    "downlink_rate": (_number, "a number", math.inf),
+    "downlink_law": (_law, "a law", EXPONENTIAL),
+    "data_size": (_number, "a number", math.nan),
+    "power": (_number, "a number", math.nan),
+    "uplink_power": (_number, "a number", math.nan),
+    "downlink_power": (_number, "a number", math.nan),
+}
+
+
+def read_columns(path: Path) -> Columns:
+    """Read a fleet file into one list per column of `COLUMNS`, defaults filled in."""
+    readers = {".csv": _read_csv, ".toml": _read_toml}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise UnreadableFile(f"a fleet file must end in .csv or .toml, got {path}; rename it or convert it")
+    try:
+        rows = reader(path)
+    except FileNotFoundError:
+        raise UnreadableFile(f"fleet file {path} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise UnreadableFile(f"fleet file {path} is a folder; name the file in it") from None
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"fleet file {path} is not UTF-8 text; save it as UTF-8") from None
+    except (csv.Error, tomllib.TOMLDecodeError) as error:
+        raise UnreadableFile(f"fleet file {path} is not valid {path.suffix[1:].upper()}: {error}") from None
+    if not rows:
+        raise InvalidInput(f"{path}: a fleet needs at least one group, got none; add a row with name,count,rate")
+    return _columns(path, rows)
+
+
+def _read_csv(path: Path) -> list[tuple[str, Mapping[str, object]]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        header = [cell.strip() for cell in next(lines, [])]
+        if len(set(header)) < len(header):
+            repeated = next(cell for cell in header if header.count(cell) > 1)
+            raise InvalidInput(f"{path}: column '{repeated}' appears twice; keep one")
+        rows: list[tuple[str, Mapping[str, object]]] = []
+        for line in lines:
+            if not any(cell.strip() for cell in line):
+                continue
+            where = f"{path}, line {lines.line_num}"
+            if len(line) != len(header):
+                raise InvalidInput(f"{where}: a row must have {len(header)} cells, got {len(line)}; quote commas")
+            rows.append((where, {key: cell.strip() for key, cell in zip(header, line, strict=True) if cell.strip()}))
+        if rows:
+            _known(str(path), header)
+        return rows
+
+
+def _read_toml(path: Path) -> list[tuple[str, Mapping[str, object]]]:
+    with path.open("rb") as file:
+        content = tomllib.load(file)
+    extra = [key for key in content if key != "group"]
+    groups = content.get("group", [])
+    if extra or not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        found = f"'{extra[0]}'" if extra else "something else"
+        raise InvalidInput(f"{path}: a fleet in TOML is a list of [[group]] tables, got {found}; see docs/files.md")
+    for index, group in enumerate(groups):
+        _known(f"{path}, group {index + 1}", list(group))
+    return [(f"{path}, group {index + 1}", group) for index, group in enumerate(groups)]
+
+
+def _known(where: str, keys: Sequence[str]) -> None:
+    for key in keys:
+        if key not in COLUMNS:
+            near = difflib.get_close_matches(key, COLUMNS, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the columns are {', '.join(COLUMNS)}"
+            raise InvalidInput(f"{where}: unknown column '{key}'; {hint}")
+
+
+def _columns(path: Path, rows: list[tuple[str, Mapping[str, object]]]) -> Columns:
+    columns: Columns = {key: [] for key in COLUMNS}
+    for where, row in rows:
+        for key, (read, kind, default) in COLUMNS.items():
+            if key not in row:
+                if default is None:
+                    raise InvalidInput(f"{where}: column '{key}' is required and missing; add it")
+                columns[key].append(default)
+                continue
+            try:
+                columns[key].append(read(row[key]))
+            except InvalidInput as error:
+                raise InvalidInput(f"{where}: {error}") from None
+            except (ValueError, OverflowError):
+                raise InvalidInput(f"{where}: {key} must be {kind}, got '{row[key]}'; correct the cell") from None
+    return columns
+
+
+def write_columns(path: Path, columns: Columns) -> None:
+    """Write columns to a CSV or TOML file, leaving out optional columns that hold nothing but defaults."""
+    kept = [
+        key
+        for key, (_, _, default) in COLUMNS.items()
+        if key in ("name", "count", "rate") or any(not _same(value, default) for value in columns[key])
+    ]
+    if path.suffix.lower() == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(kept)
+            writer.writerows(zip(*([_text(value) for value in columns[key]] for key in kept), strict=True))
+    elif path.suffix.lower() == ".toml":
+        path.write_text("\n".join(_toml_group(columns, kept, row) for row in range(len(columns["name"]))), "utf-8")
+    else:
+        raise InvalidInput(f"a fleet file must end in .csv or .toml, got {path}")
+
+
+def _toml_group(columns: Columns, kept: list[str], row: int) -> str:
+    lines = ["[[group]]"]
+    for key in kept:
+        value = columns[key][row]
+        quoted = json.dumps(str(value), ensure_ascii=False) if isinstance(value, str | Law) else _text(value)
+        lines.append(f"{key} = {quoted}")
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: object) -> str:
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def _same(value: object, default: object) -> bool:
+    both_nan = isinstance(value, float) and isinstance(default, float) and math.isnan(value) and math.isnan(default)
+    return both_nan or value == default

@@ -1,0 +1,200 @@
+"""Plan: whom to sample, how many tasks in flight, with what step; and what was promised of it."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.fleet import Fleet
+
+SCHEMA = 1
+SUM_TOLERANCE = 1e-9
+MOST_TASKS = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Sampling probabilities by group, concurrency and step size for one fleet.
+
+    `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
+
+    >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
+    >>> Plan.uniform(fleet, concurrency=1000).sampling
+    array([0.1, 0.1])
+    >>> Plan.of(fleet, {"fast": 0.0075, "slow": 0.1925}, concurrency=1000).concurrency
+    1000
+    """
+
+    name: tuple[str, ...]
+    """Group names, as in the fleet."""
+    count: NDArray[np.int64]
+    """Clients in each group, as in the fleet."""
+    sampling: NDArray[np.float64]
+    """Probability of each client of the group (p)."""
+    concurrency: int
+    """Tasks in flight at any time (C)."""
+    step_size: float | None = None
+    """Server step size (eta); None = left to the trainer."""
+    objective: str | None = None
+    """What the plan was chosen to minimise; None = given by hand."""
+    fleet_hash: str | None = None
+    """Fingerprint of the fleet it was made for; None = fits any fleet with these groups."""
+    promises: Mapping[str, Any] = field(default_factory=dict)
+    """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
+
+    def __post_init__(self) -> None:
+        count = np.array(self.count, dtype=np.int64)
+        sampling = np.array(self.sampling, dtype=np.float64)
+        if not (len(self.name) == count.size == sampling.size):
+            sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
+            raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")
+        wrong = ~(np.isfinite(sampling) & (sampling > 0))
+        if wrong.any():
+            bad = int(np.argmax(wrong))
+            raise InvalidInput(
+                f"sampling of group '{self.name[bad]}' must be a positive probability, got {sampling[bad]}; "
+                "a client that is never sampled must leave the fleet"
+            )
+        total = float((count * sampling).sum())
+        if abs(total - 1) > SUM_TOLERANCE:
+            raise InvalidInput(
+                f"sampling must sum to 1 over all {count.sum()} clients, got {total:.9g}; "
+                "give each client's probability (not the group's), or use Plan.weighted to normalise"
+            )
+        check_concurrency(self.concurrency)
+        if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
+            raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
+        count.flags.writeable = sampling.flags.writeable = False
+        object.__setattr__(self, "name", tuple(self.name))
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "sampling", sampling)
+        object.__setattr__(self, "concurrency", int(self.concurrency))
+
+    @classmethod
+    def uniform(cls, fleet: Fleet, concurrency: int, step_size: float | None = None) -> "Plan":
+        """Every client with the same probability 1/n."""
+        return cls.weighted(fleet, np.ones(fleet.groups), concurrency, step_size)
+
+    @classmethod
+    def by_speed(cls, fleet: Fleet, concurrency: int, step_size: float | None = None) -> "Plan":
+        """Every client in proportion to its service rate."""
+        return cls.weighted(fleet, fleet.rate, concurrency, step_size)
+
+    @classmethod
+    def weighted(cls, fleet: Fleet, weights: ArrayLike, concurrency: int, step_size: float | None = None) -> "Plan":
+        """Every client in proportion to its group's weight."""
+        values = np.asarray(weights, dtype=np.float64)
+        if values.shape != (fleet.groups,):
+            raise InvalidInput(f"weights must have one value for each of {fleet.groups} groups, got {values.size}")
+        sampling = values / (fleet.count * values).sum()
+        return cls(fleet.name, fleet.count, sampling, concurrency, step_size, fleet_hash=fleet.hash)
+
+    @classmethod
+    def of(
+        cls, fleet: Fleet, sampling: Mapping[str, float], concurrency: int, step_size: float | None = None
+    ) -> "Plan":
+        """Give the probability of each client of every group by the group's name."""
+        for name in sampling:
+            fleet.index(name)
+        missing = [name for name in fleet.name if name not in sampling]
+        if missing:
+            raise InvalidInput(f"sampling must name every group, '{missing[0]}' is missing; add {missing[0]}=...")
+        values = np.array([sampling[name] for name in fleet.name])
+        return cls(fleet.name, fleet.count, values, concurrency, step_size, fleet_hash=fleet.hash)
+
+    def check(self, fleet: Fleet) -> None:
+        """Refuse a fleet that this plan was not made for."""
+        if self.name != fleet.name or not np.array_equal(self.count, fleet.count):
+            raise InvalidInput("the plan's groups must be those of the fleet, got others; make a plan for this fleet")
+        if self.fleet_hash is not None and self.fleet_hash != fleet.hash:
+            raise InvalidInput(
+                f"the plan was made for fleet {self.fleet_hash}, this is fleet {fleet.hash}; make a new plan, "
+                "or remove fleet_hash from the plan file to use it all the same"
+            )
+
+    @property
+    def hash(self) -> str:
+        """Fingerprint of the decisions: groups, sampling, concurrency, step size."""
+        facts = [self.name, self.count.tolist(), self.sampling.tolist(), self.concurrency, self.step_size]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        groups = [
+            {"name": name, "count": int(count), "sampling": float(p)}
+            for name, count, p in zip(self.name, self.count, self.sampling, strict=True)
+        ]
+        content = {
+            "sojourn_plan": SCHEMA,
+            "concurrency": self.concurrency,
+            "step_size": self.step_size,
+            "objective": self.objective,
+            "fleet_hash": self.fleet_hash,
+            "groups": groups,
+            "promises": dict(self.promises),
+        }
+        Path(path).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Plan":
+        """Read a plan written by `save`, or by hand."""
+        content = _content(Path(path))
+        try:
+            groups = content["groups"]
+            return cls(
+                tuple(str(group["name"]) for group in groups),
+                np.array([int(group["count"]) for group in groups], dtype=np.int64),
+                np.array([float(group["sampling"]) for group in groups]),
+                content["concurrency"],
+                content.get("step_size"),
+                content.get("objective"),
+                content.get("fleet_hash"),
+                content.get("promises") or {},
+            )
+        except KeyError as error:
+            raise InvalidInput(f"plan file {path}: key {error} is required and missing; add it") from None
+        except InvalidInput as error:
+            raise InvalidInput(f"plan file {path}: {error}") from None
+        except (TypeError, ValueError) as error:
+            raise UnreadableFile(f"plan file {path} has a value of the wrong kind: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        same = (self.objective, self.fleet_hash, self.promises) == (other.objective, other.fleet_hash, other.promises)
+        return same and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+
+def check_concurrency(concurrency: object) -> None:
+    """Refuse a concurrency that is not a whole number of tasks."""
+    whole = isinstance(concurrency, int | np.integer) and not isinstance(concurrency, bool)
+    if not whole or not 1 <= int(concurrency) <= MOST_TASKS:  # type: ignore[call-overload]
+        raise InvalidInput(f"concurrency must be a whole number from 1 to {MOST_TASKS:,}, got {concurrency}")
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UnreadableFile(f"plan file {path} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise UnreadableFile(f"plan file {path} is a folder; name the file in it") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UnreadableFile(f"plan file {path} is not valid JSON ({error}); is it truncated?") from None
+    if not isinstance(content, dict) or "sojourn_plan" not in content:
+        raise UnreadableFile(f"plan file {path} is not a sojourn plan: the key 'sojourn_plan' is missing")
+    if content["sojourn_plan"] != SCHEMA:
+        raise UnreadableFile(
+            f"plan file {path} has schema {content['sojourn_plan']}, this sojourn reads {SCHEMA}; update sojourn"
+        )
+    return content

@@ -1,0 +1,1 @@
+"""Simulation of the network: who serves when. Knows nothing of models."""

@@ -1,0 +1,53 @@
+"""Ratio estimates with standard errors from independent (or nearly independent) units.
+
+A unit is a replication, or a batch of one long run. Each gives a numerator and a denominator (total staleness and
+arrivals, say); the estimate is the ratio R of their sums, its standard error that of the residuals num - R den:
+
+    se = sqrt( sum_u (num_u - R den_u)^2 / (U (U - 1)) ) / mean(den)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A simulated mean and its standard error (NaN where one unit only, or no observation)."""
+
+    value: Floats
+    """Estimated mean, by group or a single number."""
+    error: Floats
+    """Its standard error."""
+
+    def __str__(self) -> str:
+        pairs = zip(np.atleast_1d(self.value), np.atleast_1d(self.error), strict=True)
+        return ", ".join(f"{value:.6g} +- {error:.2g}" for value, error in pairs)
+
+
+class RatioSums:
+    """Running sums from which a ratio and its error follow; memory does not grow with the number of units."""
+
+    def __init__(self, size: int) -> None:
+        self.units = 0
+        self._num, self._den = np.zeros(size), np.zeros(size)
+        self._squares = np.zeros((3, size))
+
+    def add(self, num: ArrayLike, den: ArrayLike) -> None:
+        """Add one unit."""
+        n, d = np.atleast_1d(np.asarray(num, np.float64)), np.atleast_1d(np.asarray(den, np.float64))
+        self.units += 1
+        self._num += n
+        self._den += d
+        self._squares += np.stack([n * n, n * d, d * d])
+
+    def estimate(self) -> Estimate:
+        """The ratio of the sums, with its standard error."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self._num / self._den
+            spread = self._squares[0] - 2 * ratio * self._squares[1] + ratio**2 * self._squares[2]
+            variance = np.maximum(spread, 0) / (self.units * (self.units - 1)) if self.units > 1 else np.nan
+            return Estimate(ratio, np.sqrt(variance) / (self._den / self.units))

@@ -1,0 +1,295 @@
+"""Summary: means, distributions and standard errors of a simulated network, in memory that does not grow with steps.
+
+Replications run side by side on threads; each has random streams of its own, and results are added in the order of
+the replications, so that one seed gives the same bits on one core and on many. With fewer than ten replications the
+standard errors come from batches (32 in each run), which must be longer than the network's memory to be honest; the
+correlation of neighbouring batches is reported for that reason.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.plan import Plan
+from sojourn.simulation import jump_chain
+from sojourn.simulation.estimate import Estimate, RatioSums
+from sojourn.simulation.start import place
+from sojourn.simulation.streams import START, keys
+from sojourn.theory.analysis import analyze
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+
+BATCHES = 32
+ENOUGH_REPLICATIONS = 10
+DETAILED_GROUPS = 64  # fleets with more groups get means only, and one staleness histogram for all
+_CALL = 4_000_000  # steps between two looks at the clock and the keyboard
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What was simulated, by groups; every estimate carries its standard error."""
+
+    fleet: Fleet
+    """The fleet simulated."""
+    plan: Plan
+    """The plan simulated."""
+    steps: int
+    """Server steps done, over all replications."""
+    replications: int
+    """Independent runs (the last may be cut short when interrupted)."""
+    start: str
+    """Where the tasks were at the beginning."""
+    seed: int
+    """Seed of all random streams."""
+    warmup: int
+    """Steps at the beginning of each replication that were not counted."""
+    complete: bool
+    """False when interrupted."""
+    error_from: str
+    """`replications` or `batches`: where the standard errors come from."""
+    batch_correlation: float
+    """Largest correlation of neighbouring batches' mean staleness over the groups (NaN with replications)."""
+    time: float
+    """Simulated time, over all replications."""
+    throughput: Estimate
+    """Server steps per unit of time."""
+    staleness: Estimate
+    """Mean staleness of the updates of one client of each group (conditional reading, strictly between)."""
+    queue: Estimate
+    """Time-mean number of tasks at one client of each group."""
+    utilisation: Estimate
+    """Fraction of time that a client is busy."""
+    sojourn: Estimate
+    """Mean clock time from dispatch to application."""
+    waiting: Estimate
+    """Mean clock time in the client's queue before service."""
+    arrivals: NDArray[np.int64]
+    """Updates applied, by group."""
+    oldest: NDArray[np.int64]
+    """Largest staleness seen, by group."""
+    staleness_bins: NDArray[np.int64]
+    """Counts by [group, bin]; one row for all groups together where there are more than 64."""
+    queue_tail: Floats
+    """Fraction of time that a client has at least k tasks, by [group, k]; empty with more than 64 groups."""
+
+    def staleness_quantile(self, q: float) -> Floats:
+        """Quantile of the staleness by group (exact below 128, then within 3%)."""
+        if not 0 < q < 1:
+            raise InvalidInput(f"a quantile must lie between 0 and 1, got {q}")
+        reached = np.cumsum(self.staleness_bins, axis=1)
+        index = (reached < q * reached[:, -1:]).sum(axis=1)
+        return np.asarray(jump_chain.bin_edges()[np.minimum(index, self.staleness_bins.shape[1] - 1)])
+
+    @property
+    def mean_staleness(self) -> float:
+        """Mean over all updates; C - 1 in the stationary network."""
+        return float((self.staleness.value * self.arrivals)[self.arrivals > 0].sum() / self.arrivals.sum())
+
+
+def measure(
+    fleet: Fleet,
+    plan: Plan,
+    steps: int,
+    *,
+    start: str = "stationary",
+    seed: int = 0,
+    replications: int = 1,
+    warmup: int | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Simulate `replications` runs of `steps` server steps each, and summarise them.
+
+    The first `warmup` steps of each run are done in addition and not counted. A stationary start needs some, because
+    the initial tasks carry step 0 and so look younger than they are; by default eight times the largest mean
+    staleness (at most `steps`), and none for the other starts.
+
+    On Ctrl-C the summary of what was done so far is returned, with `complete` False.
+
+    >>> fleet = Fleet.of(fast=(5, 4.0), slow=(5, 1.0))
+    >>> summary = measure(fleet, Plan.uniform(fleet, concurrency=10), steps=20_000, replications=20, seed=1)
+    >>> bool(abs(summary.mean_staleness - 9) < 0.05)
+    True
+    """
+    check_run(steps, seed, replications, warmup or 0)
+    net = jump_chain.network(fleet, plan)
+    place(start, fleet, plan, np.random.default_rng(0))  # refuse an impossible start before any thread runs
+    skipped = _warmup(fleet, plan, steps, start) if warmup is None else warmup
+    collector = _Collector(fleet, replications)
+    stop = Event()
+
+    def replicate(index: int) -> "_Replication":
+        mine = keys(seed, index)
+        queues = place(start, fleet, plan, np.random.default_rng(int(mine[START])))
+        run = _Replication(net, fleet, plan, jump_chain.state(net, queues, mine), steps, collector.by_batches)
+        for done in run.go(skipped, stop):
+            if progress is not None:
+                collector.report(index, done, (skipped + steps) * replications, progress)
+        return run
+
+    threads = min(replications, workers or os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[_Replication]] = deque()
+        try:
+            for index in range(replications):
+                ahead.append(pool.submit(replicate, index))
+                if len(ahead) > 2 * threads:  # a few ahead only: what is finished is added up and forgotten
+                    collector.add(ahead.popleft().result())
+            while ahead:
+                collector.add(ahead.popleft().result())
+        except KeyboardInterrupt:
+            stop.set()
+            for future in ahead:
+                if not future.cancel():
+                    collector.add(future.result())
+    return collector.summary(fleet, plan, start, seed, skipped, complete=not stop.is_set())
+
+
+def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str) -> int:
+    if start != "stationary":
+        return 0
+    return int(min(steps, 8 * (analyze(fleet, plan).staleness().max() + 1)))
+
+
+def check_run(steps: int, seed: int, replications: int = 1, warmup: int = 0) -> None:
+    """Refuse sizes that mean nothing."""
+    rules = (("steps", steps, 1), ("replications", replications, 1), ("seed", seed, 0), ("warmup", warmup, 0))
+    for name, value, low in rules:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
+            raise InvalidInput(f"{name} must be a whole number of at least {low}, got {value}")
+
+
+class _Replication:
+    """One run: its whole tally, and the units that give the standard errors."""
+
+    def __init__(
+        self, net: jump_chain.Network, fleet: Fleet, plan: Plan, run: jump_chain.State, steps: int, by_batches: bool
+    ) -> None:
+        detailed = fleet.groups <= DETAILED_GROUPS
+        self._shape = (fleet.groups, plan.concurrency + 1 if detailed else 2, fleet.groups if detailed else 1)
+        self._net, self._run, self._steps = net, run, steps
+        units = min(BATCHES, steps) if by_batches else 1
+        self._ends = np.linspace(0, steps, units + 1).astype(np.int64)[1:]
+        self.total = jump_chain.tally(*self._shape)
+        self.time = 0.0
+        self.units: list[tuple[jump_chain.Tally, float]] = []
+
+    def go(self, warmup: int, stop: Event) -> Iterator[int]:
+        """Run to the end or until `stop`, telling the steps done now and then."""
+        nothing = jump_chain.rows(0)
+        done = 0
+        for number, end in enumerate([warmup, *(warmup + self._ends)]):
+            batch, lasted = jump_chain.tally(*self._shape), 0.0
+            while done < end and not stop.is_set():
+                size = min(_CALL, int(end) - done)
+                lasted += jump_chain.advance(self._net, self._run, batch, nothing, size)
+                done += size
+                yield done
+            if done < end:
+                return  # interrupted: an unfinished batch is left out
+            if number > 0:
+                self._fold(batch, lasted)
+
+    def _fold(self, batch: jump_chain.Tally, lasted: float) -> None:
+        for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):
+            getattr(self.total, name)[...] += getattr(batch, name)
+        np.maximum(self.total.oldest, batch.oldest, out=self.total.oldest)
+        self.time += lasted
+        # the units need only the sums by group: drop the distributions
+        small = batch._replace(level_time=batch.level_time[:, 1:2].copy(), bins=batch.bins[:0])
+        self.units.append((small, lasted))
+
+
+class _Collector:
+    """Adds replications in order and turns them into a Summary."""
+
+    def __init__(self, fleet: Fleet, replications: int) -> None:
+        self.by_batches = replications < ENOUGH_REPLICATIONS
+        self.added = 0
+        self._count = fleet.count
+        self._total: jump_chain.Tally | None = None
+        self._time = 0.0
+        self._flow = RatioSums(1)
+        self._stale, self._queue = RatioSums(fleet.groups), RatioSums(fleet.groups)
+        self._busy, self._stay = RatioSums(fleet.groups), RatioSums(fleet.groups)
+        self._series: list[Floats] = []
+        self._done: dict[int, int] = {}
+
+    def report(self, index: int, done: int, total: int, progress: Progress) -> None:
+        self._done[index] = done
+        progress(sum(list(self._done.values())), total)
+
+    def add(self, replication: _Replication) -> None:
+        self.added += 1
+        if not replication.units:
+            return
+        for unit, lasted in replication.units:
+            self._flow.add(unit.arrivals.sum(), lasted)
+            self._stale.add(unit.staleness, unit.arrivals)
+            self._queue.add(unit.task_time, self._count * lasted)
+            self._busy.add(unit.level_time[:, 0], self._count * lasted)
+            self._stay.add(unit.task_time, unit.arrivals)
+        if self.by_batches and self._count.size <= DETAILED_GROUPS:
+            with np.errstate(invalid="ignore"):
+                self._series.append(np.array([unit.staleness / unit.arrivals for unit, _ in replication.units]))
+        self._time += replication.time
+        if self._total is None:
+            self._total = replication.total
+            return
+        np.maximum(self._total.oldest, replication.total.oldest, out=self._total.oldest)
+        for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):
+            getattr(self._total, name)[...] += getattr(replication.total, name)
+
+    def summary(self, fleet: Fleet, plan: Plan, start: str, seed: int, warmup: int, complete: bool) -> Summary:
+        if self._total is None:
+            raise KeyboardInterrupt  # nothing finished: there is nothing to summarise
+        flow, stay = self._flow.estimate(), self._stay.estimate()
+        detailed = fleet.groups <= DETAILED_GROUPS
+        tail = self._total.level_time / (fleet.count * self._time)[:, None]
+        tail[:, 0] = 1.0
+        return Summary(
+            fleet=fleet,
+            plan=plan,
+            steps=int(self._total.arrivals.sum()),
+            replications=self.added,
+            start=start,
+            seed=seed,
+            warmup=warmup,
+            complete=complete,
+            error_from="batches" if self.by_batches else "replications",
+            batch_correlation=_correlation(self._series),
+            time=self._time,
+            throughput=Estimate(flow.value[0], flow.error[0]),
+            staleness=self._stale.estimate(),
+            queue=self._queue.estimate(),
+            utilisation=self._busy.estimate(),
+            sojourn=stay,
+            waiting=Estimate(stay.value - 1 / fleet.rate, stay.error),
+            arrivals=self._total.arrivals,
+            oldest=self._total.oldest,
+            staleness_bins=self._total.bins,
+            queue_tail=tail if detailed else np.empty((0, 0)),
+        )
+
+
+def _correlation(series: list[Floats]) -> float:
+    """Largest lag-one correlation of the batch means over the groups, NaN where there is too little to tell."""
+    worst = np.nan
+    usable = [part for part in series if part.shape[0] >= 8]
+    if usable:
+        centred = [part - np.mean(np.concatenate(usable), axis=0) for part in usable]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lag = sum((part[1:] * part[:-1]).sum(axis=0) for part in centred)
+            correlation = lag / sum((part**2).sum(axis=0) for part in centred)
+        if np.isfinite(correlation).any():
+            worst = float(np.nanmax(correlation))
+    return worst

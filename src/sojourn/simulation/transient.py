@@ -1,0 +1,104 @@
+"""Transient staleness: how m_{i,k} settles after the start (the paper's stationarity figure).
+
+For every dispatch step k >= 1 and group: the mean staleness of the task dispatched then, over replications. A task
+that is not back after T steps counts with the steps it has seen (the paper's M_{i,k}^T stops at T as well).
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.plan import Plan
+from sojourn.simulation import jump_chain
+from sojourn.simulation.start import place
+from sojourn.simulation.streams import START, keys
+from sojourn.simulation.summary import Progress, check_run
+
+Floats = NDArray[np.float64]
+_SHARE = 64  # replications whose sums are added up in one piece
+
+
+@dataclass(frozen=True, eq=False)
+class Transient:
+    """Curves over the dispatch step k = 1..steps, by [group, k - 1]."""
+
+    conditional: Floats
+    """Mean staleness of a task dispatched at step k, given that it went to a client of the group."""
+    conditional_error: Floats
+    """Its standard error."""
+    indicator: Floats
+    """The paper's m_{i,k}: the same with the indicator of "sent to client i", for one client of the group."""
+    indicator_error: Floats
+    """Its standard error."""
+    replications: int
+    """Independent runs behind the curves."""
+
+
+def transient(
+    fleet: Fleet,
+    plan: Plan,
+    steps: int,
+    *,
+    replications: int = 10_000,
+    start: str = "even",
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Transient:
+    """Curves of the staleness after the start, averaged over replications.
+
+    >>> fleet = Fleet.of(fast=(5, 10.0), slow=(5, 1.0))
+    >>> curves = transient(fleet, Plan.uniform(fleet, concurrency=10), steps=200, replications=200)
+    >>> curves.conditional.shape
+    (2, 200)
+    """
+    check_run(steps, seed, replications)
+    if replications < 2:
+        raise InvalidInput(f"replications must be at least 2 for a standard error, got {replications}")
+    net = jump_chain.network(fleet, plan)
+    place(start, fleet, plan, np.random.default_rng(0))
+
+    def share(first: int) -> NDArray[np.float64]:
+        sums = np.zeros((3, fleet.groups, steps + 1))
+        for index in range(first, min(first + _SHARE, replications)):
+            mine = keys(seed, index)
+            queues = place(start, fleet, plan, np.random.default_rng(int(mine[START])))
+            _add_run(net, jump_chain.state(net, queues, mine), steps, sums)
+        return sums
+
+    total = np.zeros((3, fleet.groups, steps + 1))
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        for number, sums in enumerate(pool.map(share, range(0, replications, _SHARE))):
+            total += sums
+            if progress is not None:
+                progress(min((number + 1) * _SHARE, replications), replications)
+    return _curves(total[:, :, 1:], np.asarray(fleet.count, dtype=np.float64)[:, None], replications)
+
+
+def _add_run(net: jump_chain.Network, run: jump_chain.State, steps: int, sums: Floats) -> None:
+    """Add count, staleness and squared staleness of one run by [group, dispatch step]."""
+    out = jump_chain.rows(steps)
+    jump_chain.advance(net, run, jump_chain.tally(net.rate.size, 2, 1), out, steps)
+    owner, _, slots = jump_chain.waiting_tasks(run)
+    unfinished = run.dispatched_step[slots]
+    group = net.group[np.concatenate([out.client, owner])]
+    dispatched = np.concatenate([out.dispatched_step, unfinished])
+    staleness = np.concatenate([np.arange(steps) - out.dispatched_step, steps - unfinished]).astype(np.float64)
+    np.add.at(sums[0], (group, dispatched), 1.0)
+    np.add.at(sums[1], (group, dispatched), staleness)
+    np.add.at(sums[2], (group, dispatched), staleness**2)
+
+
+def _curves(sums: Floats, clients: Floats, replications: int) -> Transient:
+    seen, total, squares = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        conditional = total / seen
+        conditional_error = np.sqrt(np.maximum(squares / seen - conditional**2, 0) / (seen - 1))
+    whole = total / replications
+    whole_error = np.sqrt(np.maximum(squares / replications - whole**2, 0) / (replications - 1))
+    return Transient(conditional, conditional_error, whole / clients, whole_error / clients, replications)

@@ -1,0 +1,1 @@
+"""The closed network, exactly: queues, throughput, staleness, their gradients and their limits. No dice here."""

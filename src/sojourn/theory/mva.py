@@ -1,0 +1,99 @@
+"""Mean value analysis of a closed network, grouped and compiled.
+
+Symbols: theta_i load of one client of group i, n_i clients in group i, Z delay (mean time away from all queues),
+L_i(c) mean queue of one client with c tasks in the network, Lambda(c) throughput.
+
+    t_i(c) = theta_i (1 + L_i(c-1)),   Lambda(c) = c / (Z + sum_i n_i t_i(c)),   L_i(c) = Lambda(c) t_i(c)
+
+Only additions and products of positive numbers: stable at any size. One pass over the groups for each task.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.compiled import compiled, compiled_sum
+
+Floats = NDArray[np.float64]
+
+
+@compiled_sum
+def advance(
+    stretch: Floats, load: Floats, count: Floats, delay: float, throughput: Floats, done: int, stop: int
+) -> None:
+    """Go from population `done` to `stop`; `stretch` holds t(done), `throughput[c]` is filled for the new c."""
+    flow = throughput[done]
+    for population in range(done + 1, stop + 1):
+        total = delay
+        for i in range(load.size):
+            stretched = load[i] * (1.0 + flow * stretch[i])
+            stretch[i] = stretched
+            total += count[i] * stretched
+        flow = population / total
+        throughput[population] = flow
+
+
+@compiled
+def weighted_queues(load: Floats, count: Floats, delay: float, weights: Floats, population: int) -> Floats:
+    """sum_i n_i w_i L_i(c) for c = 0..population."""
+    result = np.zeros(population + 1)
+    stretch = np.zeros(load.size)
+    flow = 0.0
+    for c in range(1, population + 1):
+        total = delay
+        weighted = 0.0
+        for i in range(load.size):
+            stretched = load[i] * (1.0 + flow * stretch[i])
+            stretch[i] = stretched
+            total += count[i] * stretched
+            weighted += count[i] * weights[i] * stretched
+        flow = c / total
+        result[c] = flow * weighted
+    return result
+
+
+@compiled
+def covariance_with_queues(
+    load: Floats, throughput: Floats, weights: Floats, expected: Floats, population: int
+) -> Floats:
+    """Cov(W, X_j) for one client j of each group, W = sum_i w_i X_i, from E_c[W] in `expected`.
+
+    E[W; X_j >= k] = P(X_j >= k) (E_{C-k}[W] + k w_j) and E[X_j] = sum_k P(X_j >= k); taken about E_C[W] so that
+    the large parts cancel before they are summed.
+    """
+    result = np.zeros(load.size)
+    centre = expected[population]
+    for j in range(load.size):
+        tail = 1.0
+        total = 0.0
+        for k in range(1, population + 1):
+            tail *= load[j] * throughput[population - k + 1]
+            total += tail * (expected[population - k] - centre + k * weights[j])
+            if tail < 1e-30:
+                break
+        result[j] = total
+    return result
+
+
+@compiled
+def covariances(
+    load: Floats, count: Floats, delay: float, throughput: Floats, population: int
+) -> tuple[Floats, Floats]:
+    """Variance of each queue, and covariance of the queues of two different clients, by groups.
+
+    Differentiating the recursion: Cov_c(i, j) = L_i(c) (1{i=j} - (L_j(c) - L_j(c-1)) + Cov_{c-1}(i, j)/(1 + L_i(c-1))).
+    """
+    groups = load.size
+    before = np.zeros(groups)
+    queue = np.zeros(groups)
+    variance = np.zeros(groups)
+    pair = np.zeros((groups, groups))
+    for c in range(1, population + 1):
+        for i in range(groups):
+            before[i] = queue[i]
+            queue[i] = throughput[c] * load[i] * (1.0 + before[i])
+        for i in range(groups):
+            shrink = queue[i] / (1.0 + before[i])
+            variance[i] = queue[i] * (1.0 - (queue[i] - before[i])) + shrink * variance[i]
+            for j in range(groups):
+                pair[i, j] = -queue[i] * (queue[j] - before[j]) + shrink * pair[i, j]
+    return variance, pair

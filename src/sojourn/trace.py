@@ -1,0 +1,207 @@
+"""Trace: what happened to every task, one row a task; simulated or recorded, the same table.
+
+Only facts are stored; everything else (staleness, sojourn, waiting) is derived. Steps follow one convention: w_k is
+the model after k updates have been applied; `dispatched_step` is the k of the model that the task carries (the
+paper's I_k, 0 for the initial tasks), `applied_step` the number of updates applied before this one.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput, UnreadableFile
+
+SCHEMA = 1
+KEY = b"sojourn_trace"
+APPLIED, IN_FLIGHT, DROPPED, REFUSED, LOST = range(5)
+FATES = ("applied", "in_flight", "dropped", "refused", "lost")
+
+COLUMNS: dict[str, Any] = {
+    "client": np.int32,
+    "prob": np.float64,
+    "dispatched_at": np.float64,
+    "started_at": np.float64,
+    "finished_at": np.float64,
+    "applied_at": np.float64,
+    "dispatched_step": np.int64,
+    "applied_step": np.int64,
+    "work": np.int32,
+    "fate": np.int8,
+}
+_FATE_TYPE = pa.dictionary(pa.int8(), pa.string())
+_ARROW = pa.schema(
+    [(key, _FATE_TYPE if key == "fate" else pa.from_numpy_dtype(np.dtype(kind))) for key, kind in COLUMNS.items()]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Columns of equal length, one row a task, and facts about the whole.
+
+    >>> from sojourn import Fleet, Plan, simulate
+    >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
+    >>> trace = simulate(fleet, Plan.uniform(fleet, concurrency=4), steps=1000, seed=1)
+    >>> len(trace), int((trace.fate == IN_FLIGHT).sum())
+    (1004, 4)
+    >>> bool((trace.staleness >= 0).all())
+    True
+    """
+
+    client: NDArray[np.int32]
+    """Number of the client in the fleet."""
+    prob: NDArray[np.float64]
+    """Probability with which the client was drawn; its weight is 1/(n prob)."""
+    dispatched_at: NDArray[np.float64]
+    """Server clock when the task left; NaN = not yet, here and below."""
+    started_at: NDArray[np.float64]
+    """When the client began to serve it."""
+    finished_at: NDArray[np.float64]
+    """When the client had served it."""
+    applied_at: NDArray[np.float64]
+    """When the server applied it."""
+    dispatched_step: NDArray[np.int64]
+    """Updates applied before the model that the task carries."""
+    applied_step: NDArray[np.int64]
+    """Updates applied before this one; -1 = never."""
+    work: NDArray[np.int32]
+    """Local steps done."""
+    fate: NDArray[np.int8]
+    """APPLIED, IN_FLIGHT, DROPPED, REFUSED or LOST."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Facts about the whole: origin, seed, start, hashes of fleet and plan."""
+
+    def __post_init__(self) -> None:
+        for key, kind in COLUMNS.items():
+            object.__setattr__(self, key, np.asarray(getattr(self, key), dtype=kind))
+        sizes = {getattr(self, key).shape for key in COLUMNS}
+        if len(sizes) > 1:
+            raise InvalidInput(f"the columns of a trace must have equal length, got {sorted(sizes)}")
+
+    def __len__(self) -> int:
+        return int(self.client.size)
+
+    @property
+    def applied(self) -> NDArray[np.bool_]:
+        """Rows whose update was applied."""
+        return np.asarray(self.fate == APPLIED)
+
+    @property
+    def staleness(self) -> NDArray[np.int64]:
+        """Updates applied strictly between dispatch and application, for the applied rows."""
+        return (self.applied_step - self.dispatched_step)[self.applied]
+
+    @property
+    def sojourn(self) -> NDArray[np.float64]:
+        """Clock time from dispatch to application, for the applied rows."""
+        return (self.applied_at - self.dispatched_at)[self.applied]
+
+    def save(self, path: str | Path) -> None:
+        """Write the trace as Parquet."""
+        with TraceWriter(path, self.metadata) as writer:
+            writer.write({key: getattr(self, key) for key in COLUMNS})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trace":
+        """Read a whole Parquet trace into memory; `scan` reads it in pieces."""
+        pieces = list(scan(path))
+        columns = {key: np.concatenate([getattr(piece, key) for piece in pieces]) for key in COLUMNS}
+        return cls(**columns, metadata=pieces[0].metadata)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        floats = {key for key, kind in COLUMNS.items() if kind is np.float64}
+        same = (np.array_equal(getattr(self, k), getattr(other, k), equal_nan=k in floats) for k in COLUMNS)
+        return dict(self.metadata) == dict(other.metadata) and all(same)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class TraceWriter:
+    """Writes a trace in pieces, so that its length is not bounded by memory.
+
+    The file appears under its name when the writer closes, also after an interruption: what was written stays.
+    Facts known only at the end go into `metadata` before closing.
+    """
+
+    def __init__(self, path: str | Path, metadata: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self.metadata = dict(metadata)
+        self._partial = self.path.with_name(self.path.name + ".partial")
+        try:
+            self._file = pq.ParquetWriter(self._partial, _ARROW, compression="zstd", compression_level=1)
+        except OSError as error:
+            raise UnreadableFile(f"cannot write trace file {path}: {error.strerror or error}") from None
+
+    def write(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Append rows, given as one array for each column."""
+        arrays = [pa.array(columns[key]) for key in COLUMNS if key != "fate"]
+        fate = pa.DictionaryArray.from_arrays(pa.array(columns["fate"]), pa.array(FATES))
+        self._file.write_table(pa.Table.from_arrays([*arrays, fate], schema=_ARROW))
+
+    def close(self) -> None:
+        """Finish the file and give it its name."""
+        text = json.dumps({"schema": SCHEMA, "metadata": self.metadata})
+        self._file.add_key_value_metadata({KEY: text.encode()})
+        self._file.close()
+        os.replace(self._partial, self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
+    """Read a Parquet trace in pieces of at most `rows` rows, each a Trace with the whole's metadata."""
+    file, metadata = _open(Path(path))
+    empty = True
+    for batch in file.iter_batches(batch_size=rows):
+        yield _piece(path, batch, metadata)
+        empty = False
+    if empty:
+        yield Trace(**{key: np.empty(0, dtype=kind) for key, kind in COLUMNS.items()}, metadata=metadata)
+
+
+def _open(path: Path) -> tuple[Any, dict[str, Any]]:
+    try:
+        file = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise UnreadableFile(f"trace file {path} does not exist; check the path") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = "is a folder" if path.is_dir() else f"is not a complete Parquet file ({str(error).splitlines()[0]})"
+        raise UnreadableFile(f"trace file {path} {reason}; it may be truncated: write it again") from None
+    raw = (file.schema_arrow.metadata or {}).get(KEY) or (file.metadata.metadata or {}).get(KEY)
+    if raw is None:
+        raise UnreadableFile(f"trace file {path} is Parquet but not a sojourn trace; write it with Trace.save")
+    content = json.loads(raw)
+    if content["schema"] > SCHEMA:
+        newer = f"schema {content['schema']}, this sojourn reads up to {SCHEMA}"
+        raise UnreadableFile(f"trace file {path} was written by a newer sojourn ({newer}); update sojourn")
+    missing = [key for key in COLUMNS if key not in file.schema_arrow.names]
+    if missing:
+        raise UnreadableFile(f"trace file {path} lacks the column '{missing[0]}'; write it again")
+    return file, content["metadata"]
+
+
+def _piece(path: str | Path, batch: Any, metadata: dict[str, Any]) -> Trace:
+    columns = {key: batch.column(key).to_numpy(zero_copy_only=False) for key in COLUMNS if key != "fate"}
+    fate = batch.column("fate")
+    names = fate.dictionary.to_pylist()
+    unknown = [name for name in names if name not in FATES]
+    if unknown:
+        raise UnreadableFile(f"trace file {path} has the unknown fate '{unknown[0]}'; update sojourn")
+    codes = np.array([FATES.index(name) for name in names], dtype=np.int8)
+    return Trace(**columns, fate=codes[fate.indices.to_numpy()], metadata=metadata)
