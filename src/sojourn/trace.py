@@ -129,13 +129,15 @@ class Trace:
 class TraceWriter:
     """Writes a trace in pieces, so that its length is not bounded by memory.
 
-    The file appears under its name when the writer closes, also after an interruption: what was written stays.
+    The file appears under its name when the writer closes, also after an interruption or an error: rows that were
+    written stay.
     Facts known only at the end go into `metadata` before closing.
     """
 
     def __init__(self, path: str | Path, metadata: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self.metadata = dict(metadata)
+        self.rows = 0
         self._partial = self.path.with_name(self.path.name + ".partial")
         try:
             self._file = pq.ParquetWriter(self._partial, _ARROW, compression="zstd", compression_level=1)
@@ -146,6 +148,7 @@ class TraceWriter:
         """Append rows, given as one array for each column."""
         arrays = [pa.array(columns[key]) for key in COLUMNS if key != "fate"]
         fate = pa.DictionaryArray.from_arrays(pa.array(columns["fate"]), pa.array(FATES))
+        self.rows += len(fate)
         self._file.write_table(pa.Table.from_arrays([*arrays, fate], schema=_ARROW))
 
     def close(self) -> None:
@@ -161,7 +164,11 @@ class TraceWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is not None and self.rows == 0:
+            self._file.close()
+            self._partial.unlink()
+        else:
+            self.close()
 
 
 def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:

@@ -48,6 +48,7 @@ def record(
 
     On Ctrl-C the file is finished with what was done so far. Returns whether all steps were done.
     """
+    check_run(steps, seed)
     recording = Recording(fleet, plan, start, seed)
     complete = False
     with TraceWriter(path, {}) as writer:

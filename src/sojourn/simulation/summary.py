@@ -143,9 +143,11 @@ def measure(
             for index in range(replications):
                 ahead.append(pool.submit(replicate, index))
                 if len(ahead) > 2 * threads:  # a few ahead only: what is finished is added up and forgotten
-                    collector.add(ahead.popleft().result())
+                    collector.add(ahead[0].result())
+                    ahead.popleft()
             while ahead:
-                collector.add(ahead.popleft().result())
+                collector.add(ahead[0].result())
+                ahead.popleft()
         except KeyboardInterrupt:
             stop.set()
             for future in ahead:
@@ -194,10 +196,10 @@ class _Replication:
                 lasted += jump_chain.advance(self._net, self._run, batch, nothing, size)
                 done += size
                 yield done
-            if done < end:
-                return  # interrupted: an unfinished batch is left out
-            if number > 0:
+            if number > 0 and lasted > 0:
                 self._fold(batch, lasted)
+            if done < end:
+                return  # interrupted; the batch begun counts as far as it went
 
     def _fold(self, batch: jump_chain.Tally, lasted: float) -> None:
         for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):

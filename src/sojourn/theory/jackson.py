@@ -86,7 +86,7 @@ class ClosedNetwork:
     def distribution(self, group: int) -> Floats:
         """P(X_i = k) for k = 0..C, one queue of the group."""
         tail = self.tail(group)
-        return tail - np.append(tail[1:], 0.0)
+        return np.asarray(tail - np.append(tail[1:], 0.0))
 
     def covariances(self) -> tuple[Floats, Floats]:
         """Variance of a queue of each group, and covariance of two different queues by groups; O(groups^2 C)."""

@@ -6,8 +6,9 @@ Symbols: theta_i = p_i / mu_i; cluster `s` has the largest load and saturates, c
     Gamma(c) = P(n_f + 2, c) / P(n_f + 1, c),   P the regularised lower incomplete gamma function.
 
 Limits (the paper's corollaries 2 and 3): E[X_f] -> Gamma(c) / (theta_s/theta_f - 1); the saturated clients share the
-rest of the C + 1 tasks; with three clusters the fast queues vanish. Delay bound: lambda/mu_i (E[X_i] + 1), where lambda counts every client as busy (with three clusters the fast ones with probability P(X_f > 0)). The closed
-forms printed in the paper set Gamma = 1 and drop the "+1", so that they are not bounds any more.
+rest of the C + 1 tasks; with three clusters the fast queues vanish. Delay bound: lambda/mu_i (E[X_i] + 1), where
+lambda counts every client as busy (with three clusters the fast ones with probability P(X_f > 0)). The closed forms
+printed in the paper set Gamma = 1 and drop the "+1", so that they are not bounds any more.
 """
 
 import math

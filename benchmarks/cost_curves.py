@@ -1,0 +1,98 @@
+"""What a step of the simulator and an exact solution cost as the network grows, as one picture.
+
+Run alone it writes docs/pictures/cost-curves.svg and .png; the same comes from `run.py --curves`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from case import Case
+from matplotlib.axes import Axes
+from sojourn_side import Sojourn
+
+from sojourn import Fleet
+from sojourn.theory.jackson import ClosedNetwork
+
+CLIENTS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+TASKS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+COLOURS = {"two groups": "#0b6e4f", "all rates distinct": "#c8553d"}
+Curve = dict[str, list[tuple[int, float]]]
+
+
+def fleets(clients: int) -> dict[str, Fleet]:
+    """The two fleets of one size: half fast and half slow, and all different over the same range."""
+    half = clients // 2
+    return {
+        "two groups": Fleet.of(fast=(half, 4.0), slow=(clients - half, 1.0)),
+        "all rates distinct": Fleet.of_rates(np.geomspace(1.0, 4.0, clients)),
+    }
+
+
+def step_time(fleet: Fleet, concurrency: int) -> float:
+    """Seconds a step, best of a few pieces."""
+    side = Sojourn(Case("curve", fleet, concurrency), seed=1, warmup=300_000)
+    return best(lambda: side.advance(300_000), rounds=7) / 300_000
+
+
+def solve_time(fleet: Fleet, population: int) -> float:
+    """Seconds for all exact mean queues."""
+    load = 1 / (fleet.rate * fleet.clients)
+    return best(lambda: ClosedNetwork.solve(load, fleet.count, population), rounds=3)
+
+
+def best(call: Callable[[], object], rounds: int) -> float:
+    """Shortest of a few calls."""
+    times = []
+    for _ in range(rounds):
+        began = perf_counter()
+        call()
+        times.append(perf_counter() - began)
+    return min(times)
+
+
+def curve(cost: Callable[[Fleet, int], float], points: list[tuple[int, int, int]]) -> Curve:
+    """Cost of both fleets over points (abscissa, clients, tasks)."""
+    lines: Curve = {name: [] for name in COLOURS}
+    for x, clients, tasks in points:
+        for name, fleet in fleets(clients).items():
+            lines[name].append((x, cost(fleet, tasks)))
+    return lines
+
+
+def draw(path: Path) -> None:
+    """Measure and write the picture as SVG and PNG."""
+    solvable = [n for n in CLIENTS if n <= 100_000]
+    panels = (
+        ("simulator, C = n", "clients n", "ns a step", 1e9, curve(step_time, [(n, n, n) for n in CLIENTS])),
+        ("simulator, n = 100", "tasks C", "ns a step", 1e9, curve(step_time, [(c, 100, c) for c in TASKS])),
+        ("exact, C = 1000", "clients n", "ms", 1e3, curve(solve_time, [(n, n, 1000) for n in solvable])),
+        ("exact, n = 1000", "tasks C", "ms", 1e3, curve(solve_time, [(c, 1000, c) for c in TASKS[:-1]])),
+    )
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
+    for axis, (title, abscissa, unit, scale, lines) in zip(axes, panels, strict=True):
+        _panel(axis, lines, scale)
+        axis.set(title=title, xlabel=abscissa, ylabel=unit)
+    axes[0].legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=150)
+    plt.close(figure)
+
+
+def _panel(axis: Axes, lines: Curve, scale: float) -> None:
+    for name, points in lines.items():
+        x, seconds = zip(*points, strict=True)
+        axis.loglog(x, np.array(seconds) * scale, "o-", color=COLOURS[name], label=name, markersize=4)
+    axis.grid(True, which="major", alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parents[1] / "docs" / "pictures" / "cost-curves")

@@ -1,0 +1,124 @@
+"""The network in simpy, three ways: as its manual would write it, with stores, and with as few events as it takes.
+
+All three count a task's staleness by its group. Times are drawn with the standard library's generator, which costs a
+small part of a step.
+"""
+
+from collections import deque
+from random import Random
+
+import numpy as np
+import simpy
+from case import Case
+from numpy.typing import NDArray
+
+
+class _Simpy:
+    """What the forms share: clients, draws and sums."""
+
+    name = ""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self._throughput = case.throughput
+        self._group = case.fleet.group_of_client.tolist()
+        self._rates = case.rates
+        self._random = Random(seed)
+        self._env = simpy.Environment()
+        self._step = 0
+        self._arrivals = [0] * case.fleet.groups
+        self._staleness = [0] * case.fleet.groups
+        self._build(case.queues(seed))
+        self.advance(case.warmup)
+        self._arrivals[:] = self._staleness[:] = [0] * case.fleet.groups
+
+    def _build(self, queues: list[int]) -> None:
+        raise NotImplementedError
+
+    def advance(self, steps: int) -> int:
+        before = self._step
+        self._env.run(until=self._env.now + steps / self._throughput)
+        return self._step - before
+
+    def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.array(self._arrivals, dtype=np.float64), np.array(self._staleness, dtype=np.float64)
+
+
+class Resources(_Simpy):
+    """A Resource for each client and a process for each task: the idiom of simpy's manual."""
+
+    name = "simpy, resource a client, process a task"
+
+    def _build(self, queues: list[int]) -> None:
+        self._servers = [simpy.Resource(self._env) for _ in queues]
+        for client, tasks in enumerate(queues):
+            for _ in range(tasks):
+                self._env.process(self._task(client))
+
+    def _task(self, client: int):  # noqa: ANN202
+        env, servers, group, rates = self._env, self._servers, self._group, self._rates
+        arrivals, staleness, clients = self._arrivals, self._staleness, len(rates)
+        uniform, service = self._random.random, self._random.expovariate
+        sent = 0
+        while True:
+            with servers[client].request() as turn:
+                yield turn
+                yield env.timeout(service(rates[client]))
+            arrivals[group[client]] += 1
+            staleness[group[client]] += self._step - sent
+            self._step += 1
+            sent = self._step
+            client = int(uniform() * clients)
+
+
+class Stores(_Simpy):
+    """A Store and a process for each client; a task is the number of the step that sent it."""
+
+    name = "simpy, store and process a client"
+
+    def _build(self, queues: list[int]) -> None:
+        self._inboxes = [simpy.Store(self._env) for _ in queues]
+        for client, tasks in enumerate(queues):
+            self._inboxes[client].items.extend([0] * tasks)
+            self._env.process(self._client(client))
+
+    def _client(self, me: int):  # noqa: ANN202
+        env, inboxes, group, rate = self._env, self._inboxes, self._group[me], self._rates[me]
+        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), inboxes[me]
+        uniform, service = self._random.random, self._random.expovariate
+        while True:
+            sent = yield mine.get()
+            yield env.timeout(service(rate))
+            arrivals[group] += 1
+            staleness[group] += self._step - sent
+            self._step += 1
+            inboxes[int(uniform() * clients)].put(self._step)
+
+
+class BareEvents(_Simpy):
+    """A plain deque and a process for each client, woken by an event when idle: one timeout a step, little else."""
+
+    name = "simpy, deque and process a client"
+
+    def _build(self, queues: list[int]) -> None:
+        self._queues = [deque([0] * tasks) for tasks in queues]
+        self._idle: list[simpy.Event | None] = [None] * len(queues)
+        for client in range(len(queues)):
+            self._env.process(self._client(client))
+
+    def _client(self, me: int):  # noqa: ANN202
+        env, queues, idle, group, rate = self._env, self._queues, self._idle, self._group[me], self._rates[me]
+        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), queues[me]
+        uniform, service = self._random.random, self._random.expovariate
+        while True:
+            if not mine:
+                idle[me] = env.event()
+                yield idle[me]
+            yield env.timeout(service(rate))
+            arrivals[group] += 1
+            staleness[group] += self._step - mine.popleft()
+            self._step += 1
+            client = int(uniform() * clients)
+            queues[client].append(self._step)
+            if idle[client] is not None:
+                idle[client].succeed()
+                idle[client] = None

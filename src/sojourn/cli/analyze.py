@@ -1,0 +1,166 @@
+"""`sojourn analyze`: the exact closed network of a fleet under a plan."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import SAMPLING_HELP
+
+if TYPE_CHECKING:
+    from sojourn.theory.analysis import Analysis
+    from sojourn.theory.scaling import Regime
+
+
+def analyze(
+    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
+    sampling: Annotated[str | None, typer.Option(help=SAMPLING_HELP)] = None,
+    plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
+    ] = None,
+    limits: Annotated[bool, typer.Option(help="Also show the paper's limit regimes (2 or 3 groups).")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+) -> None:
+    """Queues, throughput and staleness of a fleet, exactly.
+
+    Examples:
+    - `sojourn analyze fleet.csv --concurrency 1000`
+
+    - `sojourn analyze fleet.csv -C 1000 --sampling fast=0.0075,slow=0.1925`
+
+    - `sojourn analyze fleet.csv --plan plan.json --json`
+
+    """
+    from sojourn.cli.arguments import make_plan
+    from sojourn.cli.show import progress, to_json
+    from sojourn.fleet import Fleet
+    from sojourn.theory.analysis import analyze as solve
+    from sojourn.theory.scaling import regime
+
+    loaded = Fleet.load(fleet)
+    chosen = make_plan(loaded, sampling, plan, concurrency)
+    with progress("solving the network") as report:
+        analysis = solve(loaded, chosen, report)
+    regimes = regime(analysis) if limits else None
+    text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
+    if out is not None:
+        out.write_text(text + "\n", "utf-8")
+    if as_json:
+        typer.echo(text)
+    else:
+        _print(analysis, regimes)
+
+
+def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:
+    """What `--json` prints; the keys are documented in docs/cli.md."""
+    from sojourn import __version__
+
+    fleet, plan = analysis.fleet, analysis.plan
+    stale = {
+        (reading, count): analysis.staleness(reading, count)
+        for reading in ("conditional", "indicator")
+        for count in ("between", "inclusive")
+    }
+    groups = [
+        {
+            "name": fleet.name[g],
+            "count": int(fleet.count[g]),
+            "rate": fleet.rate[g],
+            "law": str(fleet.law[g]),
+            "sampling": plan.sampling[g],
+            "queue": analysis.queue[g],
+            "on_links": analysis.on_links[g],
+            "utilisation": analysis.utilisation[g],
+            "staleness": {
+                reading: {count: stale[reading, count][g] for count in ("between", "inclusive")}
+                for reading in ("conditional", "indicator")
+            },
+            "sojourn": analysis.sojourn[g],
+            "waiting": analysis.waiting[g],
+        }
+        for g in range(fleet.groups)
+    ]
+    result: dict[str, Any] = {
+        "command": "analyze",
+        "sojourn": __version__,
+        "fleet_hash": fleet.hash,
+        "plan_hash": plan.hash,
+        "clients": fleet.clients,
+        "concurrency": plan.concurrency,
+        "exact": analysis.exact,
+        "throughput": analysis.throughput,
+        "mean_staleness": plan.concurrency - 1,
+        "groups": groups,
+    }
+    if regimes is not None:
+        result["limits"] = {key: getattr(regimes, key) for key in regimes.__dataclass_fields__}
+    return result
+
+
+def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
+    from sojourn.cli.show import number, table
+
+    fleet, plan = analysis.fleet, analysis.plan
+    stale, indicator = analysis.staleness(), analysis.staleness("indicator")
+    notes = [
+        f"throughput {number(analysis.throughput, 8)} server steps per unit of time; "
+        f"mean staleness over all updates {plan.concurrency - 1}",
+    ]
+    if not analysis.exact:
+        notes.append(
+            "not every service time is exponential here: the values are those of exponential service with the same "
+            "means; the law matters, simulate to see by how much"
+        )
+    table(
+        f"{fleet.clients} clients, {plan.concurrency} tasks in flight: exact stationary values of one client",
+        ["group", "clients", "rate", "sampling", "queue", "busy", "staleness", "m_i", "sojourn", "waiting"],
+        [
+            [
+                fleet.name[g],
+                str(fleet.count[g]),
+                *(
+                    number(float(column[g]))
+                    for column in (
+                        fleet.rate,
+                        plan.sampling,
+                        analysis.queue,
+                        analysis.utilisation,
+                        stale,
+                        indicator,
+                        analysis.sojourn,
+                        analysis.waiting,
+                    )
+                ),
+            ]
+            for g in range(fleet.groups)
+        ],
+        [
+            *notes,
+            "staleness: updates applied between dispatch and application; m_i: the same with the paper's indicator",
+        ],
+    )
+    if regimes is not None:
+        _print_limits(analysis, regimes)
+
+
+def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
+    from sojourn.cli.show import number, table
+
+    columns = (
+        regimes.queue_limit,
+        regimes.queue_exact,
+        regimes.staleness_printed,
+        regimes.staleness_bound,
+        regimes.staleness_exact,
+    )
+    table(
+        f"the paper's limit regime, Gamma = {number(regimes.gamma)}",
+        ["group", "queue, limit", "queue, exact", "staleness, printed form", "staleness, bound", "staleness, exact"],
+        [[name, *(number(float(column[g])) for column in columns)] for g, name in enumerate(analysis.fleet.name)],
+        [
+            f"throughput: bound {number(regimes.throughput_bound)}, exact {number(regimes.throughput_exact)}; "
+            "the bound holds in the limit and counts the task itself, the printed form drops its +1"
+        ],
+    )

@@ -1,0 +1,59 @@
+"""`sojourn`: the entry point. Errors made by input are one sentence on stderr and exit code 2."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sojourn import __version__
+from sojourn.cli.analyze import analyze
+from sojourn.cli.simulate import simulate
+from sojourn.errors import SojournError
+
+app = typer.Typer(
+    name="sojourn",
+    help="Asynchronous federated learning that knows its queues.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command()(analyze)
+app.command()(simulate)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sojourn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+) -> None:
+    """Asynchronous federated learning that knows its queues."""
+
+
+def run() -> None:
+    """Run the command line; with `--debug` errors keep their traceback."""
+    try:
+        app()
+    except SojournError as error:
+        if "--debug" in sys.argv:
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except MemoryError:
+        typer.echo("error: this needs more memory than the machine has; lower the concurrency or the clients", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing was finished, nothing was written", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,215 @@
+"""`sojourn simulate`: run the network and set what comes out beside the exact values."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import SAMPLING_HELP
+
+if TYPE_CHECKING:
+    from sojourn.fleet import Fleet
+    from sojourn.plan import Plan
+    from sojourn.simulation.estimate import Estimate
+    from sojourn.simulation.summary import Summary
+
+ESTIMATES = ("staleness", "queue", "utilisation", "sojourn", "waiting")
+
+
+def simulate(
+    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
+    sampling: Annotated[str | None, typer.Option(help=SAMPLING_HELP)] = None,
+    plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
+    ] = None,
+    steps: Annotated[str, typer.Option(help="Server steps of each replication.")] = "1e6",
+    start: Annotated[
+        str, typer.Option(help="Where the tasks begin: even, routed, stationary, one-each.")
+    ] = "stationary",
+    seed: Annotated[str, typer.Option(help="Seed of all random streams.")] = "0",
+    replications: Annotated[
+        str, typer.Option("--replications", "-R", help="Independent runs; 10 or more for trustworthy errors.")
+    ] = "1",
+    warmup: Annotated[str | None, typer.Option(help="Steps not counted at the beginning of each run.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for trace.parquet and summary.json; or a .parquet file (trace) or a .json file (summary)."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+) -> None:
+    """Simulate a fleet and check it against the exact values.
+
+    The trace is the first replication from its first step on. Ctrl-C keeps what was done so far.
+
+    Examples:
+    - `sojourn simulate fleet.csv --concurrency 1000 --steps 1e6 --start even`
+
+    - `sojourn simulate fleet.csv -C 1000 -R 20 --json`
+
+    - `sojourn simulate fleet.csv --plan plan.json --steps 1e7 --out run/`
+
+    """
+    from sojourn.cli.arguments import make_plan, whole
+    from sojourn.fleet import Fleet
+    from sojourn.simulation.summary import check_run
+
+    loaded = Fleet.load(fleet)
+    chosen = make_plan(loaded, sampling, plan, concurrency)
+    length, number_of_runs = whole("steps", steps), whole("replications", replications)
+    skipped = None if warmup is None else whole("warmup", warmup)
+    origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed)}
+    check_run(length, origin["seed"], number_of_runs, skipped or 0)
+    trace_path, summary_path = _destinations(out)
+    if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
+        raise typer.Exit(130)
+    if trace_path is not None and summary_path is None and not as_json:
+        typer.echo(f"wrote {trace_path}", err=True)
+    summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
+    _report(summary, length, summary_path, as_json)
+    if not summary.complete:
+        raise typer.Exit(130)
+
+
+def _destinations(out: Path | None) -> tuple[Path | None, Path | None]:
+    from sojourn.errors import InvalidInput
+
+    if out is None:
+        return None, None
+    if out.suffix == ".parquet":
+        return out, None
+    if out.suffix == ".json":
+        return None, out
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"--out must be a folder, a .parquet or a .json file, got the file {out}")
+    out.mkdir(parents=True, exist_ok=True)
+    return out / "trace.parquet", out / "summary.json"
+
+
+def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
+    from sojourn.cli.show import progress
+    from sojourn.simulation.record import record
+
+    with progress("writing the trace") as report:
+        complete = record(fleet, plan, steps, path, progress=report, **origin)
+    if not complete:
+        typer.echo(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
+    return complete
+
+
+def _measure(
+    fleet: "Fleet", plan: "Plan", steps: int, replications: int, warmup: int | None, origin: dict[str, Any]
+) -> "Summary":
+    from sojourn.cli.show import progress
+    from sojourn.simulation.summary import measure
+
+    with progress("simulating") as report:
+        return measure(fleet, plan, steps, replications=replications, warmup=warmup, progress=report, **origin)
+
+
+def _report(summary: "Summary", steps: int, path: Path | None, as_json: bool) -> None:
+    from sojourn.cli.show import to_json
+
+    text = to_json(content(summary)) if as_json or path is not None else ""
+    if path is not None:
+        path.write_text(text + "\n", "utf-8")
+    if as_json:
+        typer.echo(text)
+    else:
+        _print(summary)
+    if not summary.complete:
+        kept = f"; summary in {path}" if path is not None else ""
+        typer.echo(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
+    elif path is not None:
+        typer.echo(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
+
+
+def content(summary: "Summary") -> dict[str, Any]:
+    """What `--json` prints; the keys are documented in docs/cli.md."""
+    from sojourn import __version__
+    from sojourn.theory.analysis import analyze
+
+    fleet, plan = summary.fleet, summary.plan
+    exact = analyze(fleet, plan)
+    values = {"staleness": exact.staleness(), **{key: getattr(exact, key) for key in ESTIMATES[1:]}}
+
+    def pair(estimate: "Estimate", g: int) -> dict[str, float]:
+        return {"value": float(estimate.value[g]), "standard_error": float(estimate.error[g])}
+
+    groups = [
+        {
+            "name": fleet.name[g],
+            "count": int(fleet.count[g]),
+            "arrivals": int(summary.arrivals[g]),
+            "oldest": int(summary.oldest[g]),
+            **{key: {**pair(getattr(summary, key), g), "exact": values[key][g]} for key in ESTIMATES},
+        }
+        for g in range(fleet.groups)
+    ]
+    flow = summary.throughput
+    return {
+        "command": "simulate",
+        "sojourn": __version__,
+        "fleet_hash": fleet.hash,
+        "plan_hash": plan.hash,
+        "clients": fleet.clients,
+        "concurrency": plan.concurrency,
+        "steps": summary.steps,
+        "replications": summary.replications,
+        "warmup": summary.warmup,
+        "start": summary.start,
+        "seed": summary.seed,
+        "complete": summary.complete,
+        "error_from": summary.error_from,
+        "batch_correlation": summary.batch_correlation,
+        "time": summary.time,
+        "throughput": {"value": float(flow.value), "standard_error": float(flow.error), "exact": exact.throughput},
+        "mean_staleness": summary.mean_staleness,
+        "groups": groups,
+    }
+
+
+def _print(summary: "Summary") -> None:
+    from sojourn.cli.show import number, table, with_error
+    from sojourn.theory.analysis import analyze
+
+    fleet, plan = summary.fleet, summary.plan
+    exact = analyze(fleet, plan)
+    stale = exact.staleness()
+    detailed = summary.staleness_bins.shape[0] == fleet.groups
+    tails = summary.staleness_quantile(0.95) if detailed else [float("nan")] * fleet.groups
+    rows = [
+        [
+            fleet.name[g],
+            str(fleet.count[g]),
+            number(float(stale[g])),
+            with_error(float(summary.staleness.value[g]), float(summary.staleness.error[g])),
+            number(float(tails[g])),
+            str(summary.oldest[g]),
+            number(float(exact.queue[g])),
+            with_error(float(summary.queue.value[g]), float(summary.queue.error[g])),
+            with_error(float(summary.sojourn.value[g]), float(summary.sojourn.error[g])),
+        ]
+        for g in range(fleet.groups)
+    ]
+    runs = f", {summary.replications} replications" if summary.replications > 1 else ""
+    notes = [
+        f"throughput: exact {number(exact.throughput)}, simulated "
+        f"{with_error(float(summary.throughput.value), float(summary.throughput.error))}; "
+        f"± is one standard error, from {summary.error_from}"
+    ]
+    if summary.start != "stationary":
+        notes.append(f"the exact values are stationary; the start '{summary.start}' is not, so a short run may differ")
+    if summary.batch_correlation > 0.3:
+        notes.append(
+            f"neighbouring batches are correlated ({summary.batch_correlation:.2f}): the errors are too small; "
+            "use --replications 20 or more steps"
+        )
+    table(
+        f"{fleet.clients} clients, {plan.concurrency} tasks, {summary.steps:,} steps{runs}; start: {summary.start}",
+        ["group", "clients", "staleness, exact", "simulated", "95%", "oldest", "queue, exact", "simulated", "sojourn"],
+        rows,
+        notes,
+    )

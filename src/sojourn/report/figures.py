@@ -1,0 +1,64 @@
+"""Pictures: each function draws one and writes it as SVG and PNG."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import SojournError
+from sojourn.fleet import Fleet
+from sojourn.trace import Trace
+
+COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7768ae", "#5c6b73")
+
+
+def staleness_histograms(
+    trace: Trace, fleet: Fleet, path: str | Path, title: str, exact: NDArray[np.float64] | None = None
+) -> list[Path]:
+    """Histogram of the staleness of each group's updates, with the exact mean where given."""
+    plt = _pyplot()
+    group = fleet.group_of_client[trace.client[trace.applied]]
+    figure, axes = plt.subplots(1, fleet.groups, figsize=(4.2 * fleet.groups, 3.4), squeeze=False)
+    for index, axis in enumerate(axes[0]):
+        values = trace.staleness[group == index]
+        top = max(1.0, float(np.quantile(values, 0.99))) if values.size else 1.0
+        bins = min(60, int(top) + 1)
+        axis.hist(values, bins=np.linspace(-0.5, np.ceil(top) + 0.5, bins + 1), color=COLOURS[index % 6], alpha=0.8)
+        axis.axvline(values.mean(), color="black", lw=1.2, label=f"simulated mean {values.mean():.4g}")
+        if exact is not None:
+            axis.axvline(exact[index], color="black", lw=1.2, ls=":", label=f"exact mean {exact[index]:.4g}")
+        axis.set_title(f"{fleet.name[index]}: {fleet.count[index]} clients at rate {fleet.rate[index]:g}", fontsize=10)
+        axis.set_xlabel("staleness (server steps; the oldest 1% lie beyond)")
+        axis.set_ylabel("updates")
+        axis.legend(frameon=False, fontsize=8)
+    figure.suptitle(title, fontsize=11)
+    return save(figure, path)
+
+
+def save(figure: Any, path: str | Path) -> list[Path]:
+    """Write a figure as SVG and PNG under the given stem, the same bytes for the same figure."""
+    stem = Path(path).with_suffix("")
+    figure.tight_layout()
+    metadata: Mapping[str, Mapping[str, None]] = {".svg": {"Date": None}, ".png": {}}
+    written = []
+    for suffix, facts in metadata.items():
+        target = stem.with_suffix(suffix)
+        figure.savefig(target, dpi=130, metadata=facts)
+        written.append(target)
+    _pyplot().close(figure)
+    return written
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise SojournError("pictures need matplotlib, which is not installed; pip install 'sojourn[report]'") from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "sojourn"
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+    return plt

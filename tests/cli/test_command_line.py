@@ -1,0 +1,267 @@
+"""The command line as a user meets it: tables, JSON, files, and one clear sentence for each mistake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sojourn import Fleet, Plan, Trace, __version__, analyze, measure
+from sojourn.cli import show
+from sojourn.cli.main import run
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def go(*words):
+        monkeypatch.setattr(sys, "argv", ["sojourn", *map(str, words)])
+        code = 0
+        try:
+            run()
+        except SystemExit as end:
+            code = 0 if end.code is None else end.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return go
+
+
+@pytest.fixture
+def two(tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("name,count,rate\nfast,5,1.2\nslow,5,1\n")
+    return path
+
+
+def test_the_version_is_printed(call):
+    assert call("--version") == (0, f"sojourn {__version__}\n", "")
+
+
+@pytest.mark.parametrize("verb", ["analyze", "simulate"])
+def test_help_shows_examples(call, verb):
+    code, out, _ = call(verb, "--help")
+    assert code == 0
+    assert f"sojourn {verb} fleet.csv" in out
+
+
+def test_analyze_prints_a_table_with_the_exact_values(call, two):
+    code, out, err = call("analyze", two, "-C", "1000", "--limits")
+    assert (code, err) == (0, "")
+    assert "48.7922" in out
+    assert "1949.21" in out
+    assert "45.8333" in out  # the paper's printed form
+
+
+def test_analyze_json_carries_the_analysis_at_full_precision(call, two, tmp_path):
+    code, out, _ = call("analyze", two, "-C", "1e3", "--json", "--limits", "--out", tmp_path / "a.json")
+    fleet = Fleet.load(two)
+    exact = analyze(fleet, Plan.uniform(fleet, 1000))
+    content = json.loads(out)
+    assert code == 0
+    assert json.loads((tmp_path / "a.json").read_text()) == content
+    assert content["throughput"] == exact.throughput
+    for g, group in enumerate(content["groups"]):
+        assert group["queue"] == exact.queue[g]
+        for reading in ("conditional", "indicator"):
+            for count in ("between", "inclusive"):
+                assert group["staleness"][reading][count] == exact.staleness(reading, count)[g]
+    assert content["limits"]["staleness_exact"] == exact.staleness().tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "sampling"),
+    [
+        (["--sampling", "uniform"], [0.1, 0.1]),
+        (["--sampling", "speed"], [1.2 / 11, 1 / 11]),
+        (["--sampling", "slow=0.15,fast=0.05"], [0.05, 0.15]),
+        (["--sampling", "FILE"], [0.02, 0.18]),
+        (["--plan", "PLAN"], [0.04, 0.16]),
+    ],
+)
+def test_sampling_can_be_said_in_every_way(call, two, tmp_path, words, sampling):
+    (tmp_path / "p.csv").write_text("name,probability\nslow,0.18\nfast,0.02\n")
+    Plan.of(Fleet.load(two), {"fast": 0.04, "slow": 0.16}, 7).save(tmp_path / "plan.json")
+    paths = {"FILE": tmp_path / "p.csv", "PLAN": tmp_path / "plan.json"}
+    code, out, _ = call("analyze", two, "--json", *[paths.get(word, word) for word in words])
+    content = json.loads(out)
+    assert code == 0
+    assert [group["sampling"] for group in content["groups"]] == pytest.approx(sampling, rel=1e-12)
+    assert content["concurrency"] == (7 if "PLAN" in words else 10)
+
+
+def test_simulate_json_is_the_summary_of_the_library(call, two, tmp_path):
+    code, out, _ = call("simulate", two, "-C", 20, "--steps", "2e4", "-R", 12, "--seed", 3, "--json")
+    fleet = Fleet.load(two)
+    summary = measure(fleet, Plan.uniform(fleet, 20), 20_000, seed=3, replications=12)
+    content = json.loads(out)
+    assert code == 0
+    assert content["error_from"] == "replications"
+    assert content["throughput"]["value"] == summary.throughput.value
+    for g, group in enumerate(content["groups"]):
+        assert group["staleness"]["value"] == summary.staleness.value[g]
+        assert group["staleness"]["standard_error"] == summary.staleness.error[g]
+        assert abs(group["staleness"]["value"] - group["staleness"]["exact"]) < 5 * summary.staleness.error[g]
+
+
+def test_simulate_writes_trace_and_summary_into_a_folder(call, two, tmp_path):
+    code, out, err = call("simulate", two, "--steps", 1000, "--start", "even", "--out", tmp_path / "run")
+    trace = Trace.load(tmp_path / "run" / "trace.parquet")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert code == 0
+    assert "staleness" in out
+    assert "wrote" in err
+    assert trace.metadata["steps"] == summary["steps"] == 1000
+    assert trace.staleness.mean() == pytest.approx(summary["mean_staleness"], rel=1e-12)
+
+
+def test_a_second_run_over_the_same_folder_replaces_the_first(call, two, tmp_path):
+    for seed in (1, 2):
+        assert call("simulate", two, "--steps", 500, "--seed", seed, "--out", tmp_path / "run")[0] == 0
+    assert Trace.load(tmp_path / "run" / "trace.parquet").metadata["seed"] == 2
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["summary.json", "trace.parquet"]
+
+
+def test_simulate_says_when_its_batches_are_correlated(call, tmp_path):
+    fleet = tmp_path / "near.csv"
+    fleet.write_text("name,count,rate\na,1,1\nb,1,1\n")
+    _, out, _ = call("simulate", fleet, "-C", 2000, "--steps", 20_000, "--start", "routed")
+    assert "batches are correlated" in out
+    assert "--replications 20" in out
+
+
+def test_a_long_fleet_is_shown_by_its_ends(call, tmp_path):
+    Fleet.of_rates(np.linspace(1, 2, 100)).save(tmp_path / "many.csv")
+    code, out, _ = call("analyze", tmp_path / "many.csv")
+    assert code == 0
+    assert "... 76 more" in out
+    assert "client-99" in out
+
+
+BAD = {
+    "negative rate": ("name,count,rate\na,1,-2\n", [], r"rate of group 'a' must be positive and finite, got -2"),
+    "rate NaN": ("name,count,rate\na,1,nan\n", [], r"rate of group 'a' must be positive and finite, got nan"),
+    "typo": ("name,count,ratee\na,1,2\n", [], r"unknown column 'ratee'; did you mean 'rate'\?"),
+    "not a number": ("name,count,rate\na,1,fast\n", [], r"line 2: rate must be a number, got 'fast'"),
+    "empty file": ("", [], r"a fleet needs at least one group"),
+    "header only": ("name,count,rate\n", [], r"a fleet needs at least one group"),
+    "no tasks": (None, ["-C", "0"], r"concurrency must be a whole number from 1 to 1,000,000,000, got 0"),
+    "half a task": (None, ["-C", "1.5"], r"concurrency must be a whole number, got '1.5'"),
+    "sum": (None, ["--sampling", "fast=0.1,slow=0.05"], r"must sum to 1 over all 10 clients, got 0.75"),
+    "group unknown": (None, ["--sampling", "fst=0.1,slow=0.1"], r"no group 'fst'; its groups are fast, slow"),
+    "group missing": (None, ["--sampling", "fast=0.2"], r"'slow' is missing"),
+    "negative p": (None, ["--sampling", "fast=-0.1,slow=0.3"], r"must be a positive probability, got -0.1"),
+    "p not a number": (None, ["--sampling", "fast=x,slow=0.1"], r"sampling of 'fast' must be a number, got 'x'"),
+    "no such sampling": (None, ["--sampling", "unifrom"], r"there is no file 'unifrom'"),
+    "no such plan": (None, ["--plan", "nowhere.json"], r"plan file nowhere.json does not exist"),
+    "both": (None, ["--plan", "x.json", "--sampling", "speed"], r"--plan and --sampling exclude each other"),
+}
+
+
+@pytest.mark.parametrize("verb", ["analyze", "simulate"])
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence_and_exit_code_two(call, two, tmp_path, verb, case):
+    text, words, message = BAD[case]
+    path = two
+    if text is not None:
+        path = tmp_path / "bad.csv"
+        path.write_text(text)
+    code, out, err = call(verb, path, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert __import__("re").search(message, err), err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps", "0"], "steps must be a whole number of at least 1, got 0"),
+        (["--steps", "many"], "steps must be a whole number, got 'many'"),
+        (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
+        (["--start", "odd"], "start must be one of even, routed, stationary, one-each, got 'odd'"),
+        (["--start", "one-each", "-C", "11"], "start one-each needs concurrency <= clients, got 11 > 10"),
+        (["-R", "0"], "replications must be a whole number of at least 1, got 0"),
+        (["--warmup", "-1"], "warmup must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_bad_sizes_are_refused_and_nothing_is_written(call, two, tmp_path, words, message):
+    code, out, err = call("simulate", two, "--out", tmp_path / "t.parquet", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not list(tmp_path.glob("t.parquet*"))
+
+
+def test_a_missing_fleet_is_said(call, tmp_path):
+    code, _, err = call("analyze", tmp_path / "none.csv")
+    assert code == 2
+    assert "does not exist; check the path" in err
+
+
+def test_debug_shows_the_traceback(call, tmp_path):
+    with pytest.raises(OSError, match="does not exist"):
+        call("--debug", "analyze", tmp_path / "none.csv")
+
+
+def test_the_progress_bar_appears_on_a_terminal_when_the_work_is_slow(monkeypatch, capsys):
+    monkeypatch.setattr(show, "PATIENCE", 0.0)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with show.progress("working") as report:
+        report(1, 2)
+        report(2, 2)
+    assert "working" in capsys.readouterr().err
+
+
+def _interrupted(words, after, ready=lambda: True):
+    """Run the command line in a process of its own, press Ctrl-C some time after it is ready."""
+    warm = ["simulate", words[1], "-C", 5, "--steps", 100, "--out", f"{words[-1]}-warm"]
+    subprocess.run([sys.executable, "-m", "sojourn", *map(str, warm)], check=True, capture_output=True)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "sojourn", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "150"},
+    )
+    for _ in range(600):
+        if ready():
+            break
+        time.sleep(0.1)
+    time.sleep(after)
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    return started.returncode, out, err
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_the_trace_so_far_on_disk_and_says_so(two, tmp_path):
+    path = tmp_path / "long.parquet"
+    code, _, err = _interrupted(
+        ["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], 3, Path(f"{path}.partial").exists
+    )
+    trace = Trace.load(path)
+    assert code == 130
+    assert f"the trace so far is in {path}" in err
+    assert "Traceback" not in err
+    assert trace.metadata["complete"] is False
+    assert trace.metadata["steps"] == int(trace.applied.sum()) > 0
+    assert not Path(f"{path}.partial").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_the_summary_so_far_on_disk_and_says_so(two, tmp_path):
+    path = tmp_path / "long.json"
+    code, out, err = _interrupted(["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], 6)
+    content = json.loads(path.read_text())
+    assert code == 130
+    assert "interrupted: the numbers are those of the" in err
+    assert "staleness" in out
+    assert content["complete"] is False
+    assert 0 < content["steps"] < 10**9

@@ -1,0 +1,100 @@
+"""The package as a whole: what importing loads, what the README promises, what a wheel holds."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+import sojourn
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("torch", "matplotlib", "scipy.optimize", "numba", "ray", "flwr")
+
+
+def _loaded_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sojourn",
+        "from sojourn import Fleet, Plan; Plan.uniform(Fleet.of(a=(2, 1.0)), 3)",
+        "sys.argv = ['sojourn', '--help']\nfrom sojourn.cli.main import app\ntry:\n  app()\nexcept SystemExit: pass",
+    ],
+    ids=["import", "nouns", "help"],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code):
+    assert not _loaded_after(code) & set(HEAVY)
+
+
+def test_every_public_name_is_there_and_documented():
+    assert len(sojourn.__all__) <= 25
+    for name in sojourn.__all__:
+        value = getattr(sojourn, name)
+        assert name == "__version__" or value.__doc__
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sojourn.nothing
+
+
+def test_the_readme_code_runs_as_printed(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert "steps old when it is applied" in capsys.readouterr().out
+
+
+def test_the_files_in_the_documentation_are_valid(tmp_path):
+    text = (ROOT / "docs" / "files.md").read_text("utf-8")
+    (tmp_path / "fleet.csv").write_text(re.findall(r"```csv\n(.*?)```", text, re.DOTALL)[0])
+    (tmp_path / "fleet.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0])
+    assert sojourn.Fleet.load(tmp_path / "fleet.csv").clients == 1000
+    assert sojourn.Fleet.load(tmp_path / "fleet.toml").law[0] == sojourn.Law("lognormal", 0.8)
+
+
+def test_the_extras_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {"train", "ray", "flower", "report", "dev"} <= set(project["optional-dependencies"])
+    assert not any("torch" in needed for needed in project["dependencies"])
+
+
+@pytest.mark.slow
+def test_a_built_wheel_installs_and_runs_in_an_empty_environment(tmp_path):
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT], check=True)
+    wheel = next(tmp_path.glob("sojourn-*.whl"))
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel], check=True)
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,5,1.2\nslow,5,1\n")
+
+    def call(*words: str) -> str:
+        command = [tmp_path / "env" / "bin" / "sojourn", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    assert call("--version") == f"sojourn {sojourn.__version__}\n"
+    assert "48.7922" in call("analyze", "fleet.csv", "-C", "1000")
+    assert "simulated" in call("simulate", "fleet.csv", "--steps", "1e5", "--out", "run")
+    probe = "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('matplotlib'))"
+    assert subprocess.run([python, "-c", probe], capture_output=True, text=True).stdout == "None None\n"
+    assert (tmp_path / "run" / "trace.parquet").exists()
+
+
+@pytest.mark.slow
+def test_the_demo_runs_and_writes_traces_and_pictures(tmp_path):
+    command = [sys.executable, ROOT / "examples" / "demo.py", "--out", tmp_path, "--steps", "50000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1949.21" in done.stdout
+    assert len(list(tmp_path.glob("*.parquet"))) == 4
+    for name in ("two-clusters", "three-clusters"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert (tmp_path / f"{name}.svg").stat().st_size > 10_000
