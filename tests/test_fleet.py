@@ -19,7 +19,7 @@ LAWS = ("law", "uplink_law", "downlink_law")
 @st.composite
 def fleets(draw):
     letters = st.characters(exclude_categories=["Cs"], exclude_characters="=,\n\r\x7f")
-    names = st.text(letters, min_size=1, max_size=6).map(str.strip).filter(bool)
+    names = st.text(letters, min_size=1, max_size=6).map(str.strip).filter(lambda name: name and name.isprintable())
     name = tuple(draw(st.lists(names, min_size=1, max_size=4, unique=True)))
     positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
     unknown = st.just(math.nan)

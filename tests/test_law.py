@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn import InvalidInput, Law, SojournError
-from sojourn.law import EXPONENTIAL, PARAMETERS
+from sojourn.law import EXPONENTIAL
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 
@@ -50,11 +50,6 @@ def test_a_law_given_nothing_is_exponential():
     assert Law() == EXPONENTIAL == Law.parse("exponential")
 
 
-def test_every_law_in_the_table_can_be_built_and_has_a_variability():
-    for name, rule in PARAMETERS.items():
-        assert Law(name, None if rule is None else 2.0).scv >= 0
-
-
 @pytest.mark.parametrize(
     ("text", "scv"),
     [
@@ -85,7 +80,7 @@ def test_the_variability_of_a_law_is_variance_over_squared_mean(text, scv):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("pareto", "law must be one of exponential, .*hyperexponential, got 'pareto'"),
+        ("pareto", "law must be one of exponential, .*hyperexponential.*, got 'pareto'"),
         ("pareto(alpha=2)", "law must be one of .*, got 'pareto'"),
         ("", r"law must read like exponential or lognormal\(sigma=1\), got ''"),
         ("Exponential", "law must read like .*, got 'Exponential'"),

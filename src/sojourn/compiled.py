@@ -1,7 +1,7 @@
 """The one door to numba: hot loops are plain functions under `@compiled`, cached on disk, free of the GIL.
 
 numba's own cache watches the file of the compiled function only, not the files of the functions inlined into it. Ours
-lives in a folder named after the source of the whole package, so a changed or upgraded package never runs old code.
+lives in a folder named after the source of all files with compiled code, so a changed package never runs old code.
 """
 
 import hashlib
@@ -22,7 +22,9 @@ def _cache_folder() -> str:
     package = Path(__file__).parent
     sources = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
-        sources.update(path.read_bytes())
+        text = path.read_bytes()
+        if b"sojourn.compiled" in text:  # only files with compiled code
+            sources.update(text)
     folder = package / "__pycache__" / f"kernels-{sources.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,3 +61,12 @@ def compiled_sum(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Compile `function` as a piece that is copied into each compiled caller."""
     return cast(Function, numba.njit(inline="always", nogil=True, error_model="numpy")(function))
+
+
+def bare(function: Function) -> Function:
+    """Compile `function` without reference counts: it may not make arrays, and calls of it cost next to nothing.
+
+    Counting references to every array in the tuples that are passed makes a call of a compiled function cost
+    microseconds, which a simulator that calls ten of them a step cannot pay.
+    """
+    return _compile(function, _nrt=False)

@@ -85,8 +85,8 @@ class Fleet:
         if repeated:
             raise InvalidInput(f"group names must be unique, got '{repeated[0]}' more than once; rename one")
         for name in self.name:
-            if not name or name != name.strip() or any(mark in name for mark in "=,\n"):
-                raise InvalidInput(f"a group name must be non-empty, without '=', ',' or outer spaces, got '{name}'")
+            if not name or name != name.strip() or any(mark in "=," or not mark.isprintable() for mark in name):
+                raise InvalidInput(f"a group name must be printable, without '=', ',' or outer spaces, got {name!r}")
         if (self.count < 1).any():
             bad = int(np.argmax(self.count < 1))
             raise InvalidInput(f"count of group '{self.name[bad]}' must be at least 1, got {self.count[bad]}")

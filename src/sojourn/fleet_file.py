@@ -63,6 +63,8 @@ def read_columns(path: Path) -> Columns:
         raise UnreadableFile(f"fleet file {path} does not exist; check the path") from None
     except IsADirectoryError:
         raise UnreadableFile(f"fleet file {path} is a folder; name the file in it") from None
+    except PermissionError:
+        raise UnreadableFile(f"fleet file {path} may not be read; check its permissions") from None
     except UnicodeDecodeError:
         raise UnreadableFile(f"fleet file {path} is not UTF-8 text; save it as UTF-8") from None
     except (csv.Error, tomllib.TOMLDecodeError) as error:
@@ -74,6 +76,7 @@ def read_columns(path: Path) -> Columns:
 
 def _read_csv(path: Path) -> list[tuple[str, Mapping[str, object]]]:
     with path.open(newline="", encoding="utf-8-sig") as file:
+        csv.field_size_limit(1 << 24)  # an empirical law may hold thousands of durations
         lines = csv.reader(file)
         header = [cell.strip() for cell in next(lines, [])]
         if len(set(header)) < len(header):
@@ -133,6 +136,13 @@ def _columns(path: Path, rows: list[tuple[str, Mapping[str, object]]]) -> Column
 
 def write_columns(path: Path, columns: Columns) -> None:
     """Write columns to a CSV or TOML file, leaving out optional columns that hold nothing but defaults."""
+    try:
+        _write(path, columns)
+    except OSError as error:
+        raise UnreadableFile(f"cannot write fleet file {path}: {error.strerror}; check the folder") from None
+
+
+def _write(path: Path, columns: Columns) -> None:
     kept = [
         key
         for key, (_, _, default) in COLUMNS.items()

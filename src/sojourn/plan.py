@@ -50,8 +50,13 @@ class Plan:
     """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
 
     def __post_init__(self) -> None:
-        count = np.array(self.count, dtype=np.int64)
+        given = np.array(self.count, dtype=np.float64)
+        count = given.astype(np.int64)
         sampling = np.array(self.sampling, dtype=np.float64)
+        if (count != given).any() or (count < 1).any():
+            raise InvalidInput(f"count must hold whole numbers of at least 1, got {given.tolist()}")
+        if len(set(self.name)) < len(self.name):
+            raise InvalidInput(f"group names must be unique, got {', '.join(self.name)}")
         if not (len(self.name) == count.size == sampling.size):
             sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
             raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")
@@ -76,6 +81,7 @@ class Plan:
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "sampling", sampling)
         object.__setattr__(self, "concurrency", int(self.concurrency))
+        object.__setattr__(self, "step_size", None if self.step_size is None else float(self.step_size))
 
     @classmethod
     def uniform(cls, fleet: Fleet, concurrency: int, step_size: float | None = None) -> "Plan":
@@ -93,6 +99,8 @@ class Plan:
         values = np.asarray(weights, dtype=np.float64)
         if values.shape != (fleet.groups,):
             raise InvalidInput(f"weights must have one value for each of {fleet.groups} groups, got {values.size}")
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise InvalidInput(f"weights must be positive and finite, got {values.tolist()}")
         sampling = values / (fleet.count * values).sum()
         return cls(fleet.name, fleet.count, sampling, concurrency, step_size, fleet_hash=fleet.hash)
 
@@ -140,7 +148,10 @@ class Plan:
             "groups": groups,
             "promises": dict(self.promises),
         }
-        Path(path).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        try:
+            Path(path).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise UnreadableFile(f"cannot write plan file {path}: {error.strerror}; check the folder") from None
 
     @classmethod
     def load(cls, path: str | Path) -> "Plan":
@@ -150,7 +161,7 @@ class Plan:
             groups = content["groups"]
             return cls(
                 tuple(str(group["name"]) for group in groups),
-                np.array([int(group["count"]) for group in groups], dtype=np.int64),
+                np.array([group["count"] for group in groups]),
                 np.array([float(group["sampling"]) for group in groups]),
                 content["concurrency"],
                 content.get("step_size"),
@@ -189,6 +200,8 @@ def _content(path: Path) -> dict[str, Any]:
         raise UnreadableFile(f"plan file {path} does not exist; check the path") from None
     except IsADirectoryError:
         raise UnreadableFile(f"plan file {path} is a folder; name the file in it") from None
+    except PermissionError:
+        raise UnreadableFile(f"plan file {path} may not be read; check its permissions") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise UnreadableFile(f"plan file {path} is not valid JSON ({error}); is it truncated?") from None
     if not isinstance(content, dict) or "sojourn_plan" not in content:

@@ -85,6 +85,8 @@ class Trace:
         sizes = {getattr(self, key).shape for key in COLUMNS}
         if len(sizes) > 1:
             raise InvalidInput(f"the columns of a trace must have equal length, got {sorted(sizes)}")
+        if self.fate.size and not (self.fate.min() >= 0 and self.fate.max() < len(FATES)):
+            raise InvalidInput(f"fate must be one of 0..{len(FATES) - 1}, got {self.fate.min()}..{self.fate.max()}")
 
     def __len__(self) -> int:
         return int(self.client.size)
@@ -139,8 +141,13 @@ class TraceWriter:
         self.metadata = dict(metadata)
         self.rows = 0
         self._partial = self.path.with_name(self.path.name + ".partial")
+        self._closed = False
+        if self.path.is_dir():
+            raise UnreadableFile(f"cannot write trace file {path}: it is a folder; name a file in it")
         try:
-            self._file = pq.ParquetWriter(self._partial, _ARROW, compression="zstd", compression_level=1)
+            self._file = pq.ParquetWriter(
+                self._partial, _ARROW, compression="zstd", compression_level=1, write_page_checksum=True
+            )
         except OSError as error:
             raise UnreadableFile(f"cannot write trace file {path}: {error.strerror or error}") from None
 
@@ -153,7 +160,10 @@ class TraceWriter:
 
     def close(self) -> None:
         """Finish the file and give it its name."""
-        text = json.dumps({"schema": SCHEMA, "metadata": self.metadata})
+        if self._closed:
+            return
+        self._closed = True
+        text = json.dumps({"schema": SCHEMA, "metadata": self.metadata}, default=str)
         self._file.add_key_value_metadata({KEY: text.encode()})
         self._file.close()
         os.replace(self._partial, self.path)
@@ -165,6 +175,7 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is not None and self.rows == 0:
+            self._closed = True
             self._file.close()
             self._partial.unlink()
         else:
@@ -175,31 +186,46 @@ def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
     """Read a Parquet trace in pieces of at most `rows` rows, each a Trace with the whole's metadata."""
     file, metadata = _open(Path(path))
     empty = True
-    for batch in file.iter_batches(batch_size=rows):
-        yield _piece(path, batch, metadata)
-        empty = False
+    try:
+        for batch in file.iter_batches(batch_size=max(1, rows)):
+            yield _piece(path, batch, metadata)
+            empty = False
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, UnreadableFile):
+            raise
+        raise UnreadableFile(f"trace file {path} is damaged ({str(error).splitlines()[0]}); write it again") from None
     if empty:
         yield Trace(**{key: np.empty(0, dtype=kind) for key, kind in COLUMNS.items()}, metadata=metadata)
 
 
 def _open(path: Path) -> tuple[Any, dict[str, Any]]:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError:
         raise UnreadableFile(f"trace file {path} does not exist; check the path") from None
     except (pa.ArrowInvalid, OSError) as error:
-        reason = "is a folder" if path.is_dir() else f"is not a complete Parquet file ({str(error).splitlines()[0]})"
-        raise UnreadableFile(f"trace file {path} {reason}; it may be truncated: write it again") from None
+        if path.is_dir():
+            raise UnreadableFile(f"trace file {path} is a folder; name the file in it") from None
+        reason = str(error).splitlines()[0]
+        raise UnreadableFile(
+            f"trace file {path} is not a complete Parquet file ({reason}); it may be truncated: write it again"
+        ) from None
     raw = (file.schema_arrow.metadata or {}).get(KEY) or (file.metadata.metadata or {}).get(KEY)
     if raw is None:
         raise UnreadableFile(f"trace file {path} is Parquet but not a sojourn trace; write it with Trace.save")
-    content = json.loads(raw)
-    if content["schema"] > SCHEMA:
+    try:
+        content = json.loads(raw)
+        newer_schema = int(content["schema"]) > SCHEMA
+    except (ValueError, KeyError, TypeError):
+        raise UnreadableFile(f"trace file {path} has unreadable metadata; write it again") from None
+    if newer_schema:
         newer = f"schema {content['schema']}, this sojourn reads up to {SCHEMA}"
         raise UnreadableFile(f"trace file {path} was written by a newer sojourn ({newer}); update sojourn")
     missing = [key for key in COLUMNS if key not in file.schema_arrow.names]
     if missing:
         raise UnreadableFile(f"trace file {path} lacks the column '{missing[0]}'; write it again")
+    if not pa.types.is_dictionary(file.schema_arrow.field("fate").type):
+        raise UnreadableFile(f"trace file {path}: the column 'fate' must be a dictionary; write it with Trace.save")
     return file, content["metadata"]
 
 

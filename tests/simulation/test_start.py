@@ -121,7 +121,7 @@ def test_a_stationary_start_has_the_product_form_state_by_state(fleet, weights, 
     every = itertools.product(range(concurrency + 1), repeat=fleet.clients)
     states = np.array([state for state in every if sum(state) == concurrency])
     weight = (load**states).prod(axis=1)
-    found = draws("stationary", fleet, plan, 6000)
+    found = draws("stationary", fleet, plan, 4000)
     number = (concurrency + 1) ** np.arange(fleet.clients)
     place_of = {key: index for index, key in enumerate((states @ number).tolist())}
     seen = np.bincount([place_of[key] for key in (found @ number).tolist()], minlength=len(states))
@@ -135,7 +135,7 @@ def test_a_stationary_start_has_the_exact_means_variances_and_covariances(concur
     plan = Plan.weighted(fleet, [1.0, 0.8, 0.7], concurrency)
     analysis = analyze(fleet, plan)
     variance, covariance = analysis.queue_covariances()
-    found = draws("stationary", fleet, plan, 2000).astype(float)
+    found = draws("stationary", fleet, plan, 1500).astype(float)
     mean = analysis.queue[fleet.group_of_client]
     by_group = np.split(found, fleet.first_client[1:], axis=1)
     off_by_group = np.split(found - mean, fleet.first_client[1:], axis=1)

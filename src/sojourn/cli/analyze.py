@@ -149,18 +149,21 @@ def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
     from sojourn.cli.show import number, table
 
     columns = (
+        regimes.queue_paper,
         regimes.queue_limit,
         regimes.queue_exact,
         regimes.staleness_printed,
+        regimes.staleness_paper,
         regimes.staleness_bound,
         regimes.staleness_exact,
     )
+    heads = ["queue, paper's limit", "limit", "exact", "staleness, printed", "paper's bound", "bound", "exact"]
     table(
-        f"the paper's limit regime, Gamma = {number(regimes.gamma)}",
-        ["group", "queue, limit", "queue, exact", "staleness, printed form", "staleness, bound", "staleness, exact"],
+        f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, by the limit law {number(regimes.gamma_limit)}",
+        ["group", *heads],
         [[name, *(number(float(column[g])) for column in columns)] for g, name in enumerate(analysis.fleet.name)],
         [
-            f"throughput: bound {number(regimes.throughput_bound)}, exact {number(regimes.throughput_exact)}; "
-            "the bound holds in the limit and counts the task itself, the printed form drops its +1"
+            f"throughput: the paper's lambda {number(regimes.throughput_paper)}, "
+            f"exact {number(regimes.throughput_exact)}; bounds count the task itself, the exact staleness does not"
         ],
     )

@@ -22,7 +22,7 @@ ROUTING, SERVICE, CLOCK, START = range(4)
 
 def keys(seed: int, replication: int = 0) -> NDArray[np.uint64]:
     """Keys of the streams of one replication, indexed by purpose."""
-    state = np.random.SeedSequence(seed, spawn_key=(replication,)).generate_state(4, np.uint64)
+    state = np.random.SeedSequence(seed, spawn_key=(replication,)).generate_state(9, np.uint64)
     return state.astype(np.uint64)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,10 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.simulation import jump_chain
+from sojourn.simulation.drive import Stays, stays
 from sojourn.simulation.estimate import Estimate, RatioSums
-from sojourn.simulation.start import place
-from sojourn.simulation.streams import START, keys
+from sojourn.simulation.runners import Runner, runner
+from sojourn.simulation.scenario import Scenario
 from sojourn.theory.analysis import analyze
 
 Floats = NDArray[np.float64]
@@ -50,6 +52,8 @@ class Summary:
     """Where the tasks were at the beginning."""
     seed: int
     """Seed of all random streams."""
+    engine: str
+    """What drove it: `jump chain`, `events`, `rounds` or `periodic`."""
     warmup: int
     """Steps at the beginning of each replication that were not counted."""
     complete: bool
@@ -74,6 +78,8 @@ class Summary:
     """Mean clock time in the client's queue before service."""
     arrivals: NDArray[np.int64]
     """Updates applied, by group."""
+    lost: NDArray[np.int64]
+    """Tasks lost or dropped, by group."""
     oldest: NDArray[np.int64]
     """Largest staleness seen, by group."""
     staleness_bins: NDArray[np.int64]
@@ -104,6 +110,8 @@ def measure(
     seed: int = 0,
     replications: int = 1,
     warmup: int | None = None,
+    scenario: Scenario | None = None,
+    engine: str = "auto",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
@@ -121,16 +129,15 @@ def measure(
     True
     """
     check_run(steps, seed, replications, warmup or 0)
-    net = jump_chain.network(fleet, plan)
-    place(start, fleet, plan, np.random.default_rng(0))  # refuse an impossible start before any thread runs
+    origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
+    used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs
     skipped = _warmup(fleet, plan, steps, start) if warmup is None else warmup
     collector = _Collector(fleet, replications)
     stop = Event()
 
     def replicate(index: int) -> "_Replication":
-        mine = keys(seed, index)
-        queues = place(start, fleet, plan, np.random.default_rng(int(mine[START])))
-        run = _Replication(net, fleet, plan, jump_chain.state(net, queues, mine), steps, collector.by_batches)
+        one = runner(fleet, plan, replication=index, **origin)
+        run = _Replication(one, fleet, plan, steps, collector.by_batches)
         for done in run.go(skipped, stop):
             if progress is not None:
                 collector.report(index, done, (skipped + steps) * replications, progress)
@@ -153,7 +160,8 @@ def measure(
             for future in ahead:
                 if not future.cancel():
                     collector.add(future.result())
-    return collector.summary(fleet, plan, start, seed, skipped, complete=not stop.is_set())
+    facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "complete": not stop.is_set()}
+    return collector.summary(fleet, plan, facts)
 
 
 def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str) -> int:
@@ -173,42 +181,40 @@ def check_run(steps: int, seed: int, replications: int = 1, warmup: int = 0) -> 
 class _Replication:
     """One run: its whole tally, and the units that give the standard errors."""
 
-    def __init__(
-        self, net: jump_chain.Network, fleet: Fleet, plan: Plan, run: jump_chain.State, steps: int, by_batches: bool
-    ) -> None:
+    def __init__(self, run: Runner, fleet: Fleet, plan: Plan, steps: int, by_batches: bool) -> None:
         detailed = fleet.groups <= DETAILED_GROUPS
         self._shape = (fleet.groups, plan.concurrency + 1 if detailed else 2, fleet.groups if detailed else 1)
-        self._net, self._run, self._steps = net, run, steps
+        self._run, self._groups = run, fleet.groups
         units = min(BATCHES, steps) if by_batches else 1
         self._ends = np.linspace(0, steps, units + 1).astype(np.int64)[1:]
         self.total = jump_chain.tally(*self._shape)
         self.time = 0.0
-        self.units: list[tuple[jump_chain.Tally, float]] = []
+        self.lost = np.zeros(fleet.groups, dtype=np.int64)
+        self.units: list[tuple[jump_chain.Tally, Stays, float]] = []
 
     def go(self, warmup: int, stop: Event) -> Iterator[int]:
         """Run to the end or until `stop`, telling the steps done now and then."""
-        nothing = jump_chain.rows(0)
         done = 0
         for number, end in enumerate([warmup, *(warmup + self._ends)]):
-            batch, lasted = jump_chain.tally(*self._shape), 0.0
+            batch, times, lasted = jump_chain.tally(*self._shape), stays(self._groups), 0.0
             while done < end and not stop.is_set():
-                size = min(_CALL, int(end) - done)
-                lasted += jump_chain.advance(self._net, self._run, batch, nothing, size)
-                done += size
+                lasted += self._run.tally(min(_CALL, int(end) - done), batch, times)
+                done = self._run.steps  # rounds are played whole
                 yield done
             if number > 0 and lasted > 0:
-                self._fold(batch, lasted)
+                self._fold(batch, times, lasted)
             if done < end:
                 return  # interrupted; the batch begun counts as far as it went
 
-    def _fold(self, batch: jump_chain.Tally, lasted: float) -> None:
+    def _fold(self, batch: jump_chain.Tally, times: Stays, lasted: float) -> None:
         for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):
             getattr(self.total, name)[...] += getattr(batch, name)
         np.maximum(self.total.oldest, batch.oldest, out=self.total.oldest)
         self.time += lasted
         # the units need only the sums by group: drop the distributions
         small = batch._replace(level_time=batch.level_time[:, 1:2].copy(), bins=batch.bins[:0])
-        self.units.append((small, lasted))
+        self.units.append((small, times, lasted))
+        self.lost += times.lost
 
 
 class _Collector:
@@ -222,7 +228,8 @@ class _Collector:
         self._time = 0.0
         self._flow = RatioSums(1)
         self._stale, self._queue = RatioSums(fleet.groups), RatioSums(fleet.groups)
-        self._busy, self._stay = RatioSums(fleet.groups), RatioSums(fleet.groups)
+        self._busy, self._stay, self._wait = RatioSums(fleet.groups), RatioSums(fleet.groups), RatioSums(fleet.groups)
+        self._lost = np.zeros(fleet.groups, dtype=np.int64)
         self._series: list[Floats] = []
         self._done: dict[int, int] = {}
 
@@ -234,16 +241,18 @@ class _Collector:
         self.added += 1
         if not replication.units:
             return
-        for unit, lasted in replication.units:
+        for unit, times, lasted in replication.units:
             self._flow.add(unit.arrivals.sum(), lasted)
             self._stale.add(unit.staleness, unit.arrivals)
             self._queue.add(unit.task_time, self._count * lasted)
             self._busy.add(unit.level_time[:, 0], self._count * lasted)
-            self._stay.add(unit.task_time, unit.arrivals)
+            self._stay.add(times.sojourn, unit.arrivals)
+            self._wait.add(times.waiting, unit.arrivals)
         if self.by_batches and self._count.size <= DETAILED_GROUPS:
             with np.errstate(invalid="ignore"):
-                self._series.append(np.array([unit.staleness / unit.arrivals for unit, _ in replication.units]))
+                self._series.append(np.array([unit.staleness / unit.arrivals for unit, _, _ in replication.units]))
         self._time += replication.time
+        self._lost += replication.lost
         if self._total is None:
             self._total = replication.total
             return
@@ -251,10 +260,10 @@ class _Collector:
         for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):
             getattr(self._total, name)[...] += getattr(replication.total, name)
 
-    def summary(self, fleet: Fleet, plan: Plan, start: str, seed: int, warmup: int, complete: bool) -> Summary:
+    def summary(self, fleet: Fleet, plan: Plan, facts: dict[str, Any]) -> Summary:
         if self._total is None:
             raise KeyboardInterrupt  # nothing finished: there is nothing to summarise
-        flow, stay = self._flow.estimate(), self._stay.estimate()
+        flow = self._flow.estimate()
         detailed = fleet.groups <= DETAILED_GROUPS
         tail = self._total.level_time / (fleet.count * self._time)[:, None]
         tail[:, 0] = 1.0
@@ -263,10 +272,7 @@ class _Collector:
             plan=plan,
             steps=int(self._total.arrivals.sum()),
             replications=self.added,
-            start=start,
-            seed=seed,
-            warmup=warmup,
-            complete=complete,
+            **facts,
             error_from="batches" if self.by_batches else "replications",
             batch_correlation=_correlation(self._series),
             time=self._time,
@@ -274,9 +280,10 @@ class _Collector:
             staleness=self._stale.estimate(),
             queue=self._queue.estimate(),
             utilisation=self._busy.estimate(),
-            sojourn=stay,
-            waiting=Estimate(stay.value - 1 / fleet.rate, stay.error),
+            sojourn=self._stay.estimate(),
+            waiting=self._wait.estimate(),
             arrivals=self._total.arrivals,
+            lost=self._lost,
             oldest=self._total.oldest,
             staleness_bins=self._total.bins,
             queue_tail=tail if detailed else np.empty((0, 0)),

@@ -7,6 +7,7 @@ that is not back after T steps counts with the steps it has seen (the paper's M_
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,8 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
-from sojourn.simulation import jump_chain
-from sojourn.simulation.start import place
-from sojourn.simulation.streams import START, keys
+from sojourn.simulation.runners import Runner, runner
+from sojourn.simulation.scenario import Scenario
 from sojourn.simulation.summary import Progress, check_run
 
 Floats = NDArray[np.float64]
@@ -47,6 +47,8 @@ def transient(
     replications: int = 10_000,
     start: str = "even",
     seed: int = 0,
+    scenario: Scenario | None = None,
+    engine: str = "auto",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Transient:
@@ -60,15 +62,14 @@ def transient(
     check_run(steps, seed, replications)
     if replications < 2:
         raise InvalidInput(f"replications must be at least 2 for a standard error, got {replications}")
-    net = jump_chain.network(fleet, plan)
-    place(start, fleet, plan, np.random.default_rng(0))
+    origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
+    runner(fleet, plan, **origin)  # refuse what is impossible before any thread runs
+    group_of = fleet.group_of_client
 
     def share(first: int) -> NDArray[np.float64]:
         sums = np.zeros((3, fleet.groups, steps + 1))
         for index in range(first, min(first + _SHARE, replications)):
-            mine = keys(seed, index)
-            queues = place(start, fleet, plan, np.random.default_rng(int(mine[START])))
-            _add_run(net, jump_chain.state(net, queues, mine), steps, sums)
+            _add_run(runner(fleet, plan, replication=index, **origin), group_of, steps, sums)
         return sums
 
     total = np.zeros((3, fleet.groups, steps + 1))
@@ -80,18 +81,18 @@ def transient(
     return _curves(total[:, :, 1:], np.asarray(fleet.count, dtype=np.float64)[:, None], replications)
 
 
-def _add_run(net: jump_chain.Network, run: jump_chain.State, steps: int, sums: Floats) -> None:
+def _add_run(run: Runner, group_of: NDArray[np.int64], steps: int, sums: Floats) -> None:
     """Add count, staleness and squared staleness of one run by [group, dispatch step]."""
-    out = jump_chain.rows(steps)
-    jump_chain.advance(net, run, jump_chain.tally(net.rate.size, 2, 1), out, steps)
-    owner, _, slots = jump_chain.waiting_tasks(run)
-    unfinished = run.dispatched_step[slots]
-    group = net.group[np.concatenate([out.client, owner])]
-    dispatched = np.concatenate([out.dispatched_step, unfinished])
-    staleness = np.concatenate([np.arange(steps) - out.dispatched_step, steps - unfinished]).astype(np.float64)
-    np.add.at(sums[0], (group, dispatched), 1.0)
-    np.add.at(sums[1], (group, dispatched), staleness)
-    np.add.at(sums[2], (group, dispatched), staleness**2)
+    done, waiting = run.rows(steps), run.in_flight()
+    kept = done["applied_step"] >= 0
+    dispatched = np.concatenate([done["dispatched_step"][kept], waiting["dispatched_step"]])
+    until = np.concatenate([done["applied_step"][kept], np.full(waiting["client"].size, run.steps)])
+    group = group_of[np.concatenate([done["client"][kept], waiting["client"]])]
+    inside = dispatched <= steps
+    cell = (group * (steps + 1) + dispatched)[inside]
+    staleness = (until - dispatched)[inside].astype(np.float64)
+    for row, weights in zip(sums, (None, staleness, staleness**2), strict=True):
+        row += np.bincount(cell, weights=weights, minlength=row.size).reshape(row.shape)
 
 
 def _curves(sums: Floats, clients: Floats, replications: int) -> Transient:

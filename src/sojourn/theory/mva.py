@@ -22,12 +22,17 @@ def advance(
 ) -> None:
     """Go from population `done` to `stop`; `stretch` holds t(done), `throughput[c]` is filled for the new c."""
     flow = throughput[done]
+    single = np.all(count == 1.0)  # then a quarter of the work, reading and multiplying counts, can be left out
     for population in range(done + 1, stop + 1):
         total = delay
-        for i in range(load.size):
-            stretched = load[i] * (1.0 + flow * stretch[i])
-            stretch[i] = stretched
-            total += count[i] * stretched
+        if single:
+            for i in range(load.size):
+                stretch[i] = load[i] * (1.0 + flow * stretch[i])
+                total += stretch[i]
+        else:
+            for i in range(load.size):
+                stretch[i] = load[i] * (1.0 + flow * stretch[i])
+                total += count[i] * stretch[i]
         flow = population / total
         throughput[population] = flow
 

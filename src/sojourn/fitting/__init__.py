@@ -1,0 +1,1 @@
+"""From observed durations to rates and laws: what `sojourn.fit` is made of."""

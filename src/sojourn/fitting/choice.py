@@ -1,0 +1,148 @@
+"""Which law: likelihoods with a price on each parameter, and a test of what was chosen.
+
+A law with a parameter must earn half of max(4, log n) in log-likelihood (BIC, and more for few durations) before it is
+preferred to the exponential law. The chosen law is tested by the Kolmogorov-Smirnov distance to the durations
+(Kaplan and Meier's estimate where some were cut off); its p-value comes from samples of the law that are cut off and
+fitted in the same way, so that it knows about the fitted rates and parameter. The samples are drawn until ten are
+farther from their fit than the data (Besag and Clifford), at most 199.
+"""
+
+from dataclasses import dataclass
+from math import log, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.fitting.likelihood import FAMILIES, Fitted, Sample, of_family, of_law
+from sojourn.fitting.shapes import draw, log_survival
+from sojourn.law import EXPONENTIAL, MOST_DURATIONS, Law
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+CANDIDATES = ("exponential", *FAMILIES)
+TESTED = 2000  # durations that a test looks at: what it does not see at this size does not matter to a queue
+SAMPLES = 199
+FARTHER = 10
+FEWEST_TESTED = 8
+FEWEST_FITTED = 5
+ENOUGH = 100  # durations before a law may be refused
+REFUSED = 0.01
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A law and how well it fits."""
+
+    law: Law
+    distance: float = nan
+    """Kolmogorov-Smirnov distance between law and durations; NaN = too few."""
+    p_value: float = nan
+    """Chance of a larger distance if the law were true; NaN = not tested."""
+    refused: "Choice | None" = None
+    """The best law with a formula, where it did not fit and the empirical law took its place."""
+    likelihood: float = nan
+
+
+def choose(sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = MOST_DURATIONS) -> Choice:
+    """The law of a sample: as `wanted`, of the wanted family, or for `auto` whichever explains it best.
+
+    `same` is the relative difference up to which durations are equal, `most` the values of an empirical law.
+    """
+    if wanted == Law("deterministic") and sample.size:
+        found = of_law(wanted, sample)
+        return Choice(wanted, distance_to(wanted, sample, found.log_rate), float(_equal_in_blocks(sample, same)))
+    if isinstance(wanted, Law):
+        return tested(of_law(wanted, sample), sample, fitted=False) if sample.size else Choice(wanted)
+    if wanted == "empirical" and sample.size:
+        return empirical(sample, most)
+    if wanted not in ("auto", "empirical"):
+        return tested(of_family(wanted, sample), sample, fitted=True) if sample.size > 1 else Choice(EXPONENTIAL)
+    if sample.freedom < 1:
+        return Choice(EXPONENTIAL)
+    if _equal_in_blocks(sample, same):
+        return Choice(Law("deterministic"), 0.0, 1.0)
+    names = CANDIDATES if sample.freedom >= FEWEST_FITTED else CANDIDATES[:1]
+    price = max(4.0, log(sample.size)) / 2
+    fits = [of_family(name, sample) for name in names]
+    best = max(fits, key=lambda found: found.likelihood - price * (found.law.parameter is not None))
+    choice = tested(best, sample, fitted=True)
+    if choice.p_value < REFUSED and sample.size >= ENOUGH:
+        return empirical(sample, most, choice)
+    return choice
+
+
+def _equal_in_blocks(sample: Sample, same: float) -> bool:
+    value, block = sample.value[sample.finished], sample.block[sample.finished]
+    high, low = np.full(sample.count.size, -np.inf), np.full(sample.count.size, np.inf)
+    np.maximum.at(high, block, value)
+    np.minimum.at(low, block, value)
+    return bool((high - low <= same).all())
+
+
+def empirical(sample: Sample, most: int, refused: Choice | None = None) -> Choice:
+    """The law of the durations themselves, at most `most` of their quantiles."""
+    points, mass = product_limit(sample.value, sample.finished)
+    level = np.cumsum(mass) / mass.sum()
+    size = min(sample.size, most)
+    picked = np.minimum(np.searchsorted(level, (np.arange(size) + 0.5) / size), points.size - 1)
+    law = Law.empirical(points[picked])
+    return Choice(law, distance_to(law, sample, np.zeros(sample.count.size)), refused=refused)
+
+
+def product_limit(value: Floats, finished: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Kaplan and Meier's estimate: the finished durations in order, and the probability of each.
+
+    What was cut off hands its share on to the longer ones:
+
+    >>> product_limit(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, True]))
+    (array([1., 3., 4.]), array([0.25 , 0.375, 0.375]))
+    """
+    order = np.lexsort((~finished, value))
+    done = finished[order]
+    at_risk = np.arange(done.size, 0, -1)
+    survival = np.cumprod(1 - done / at_risk)
+    mass = -np.diff(survival, prepend=1.0)
+    return value[order][done], mass[done]
+
+
+def distance_to(law: Law, sample: Sample, log_rate: Floats) -> float:
+    """Kolmogorov-Smirnov distance between a law and the durations, each block at its rate."""
+    points, mass = product_limit(sample.value * np.exp(log_rate)[sample.block], sample.finished)
+    after = np.cumsum(mass)
+    expected = -np.expm1(log_survival(law, points))
+    if law.name in ("deterministic", "empirical"):  # jumps: compare only after equal values
+        last = np.append(np.diff(points) > 0, True)
+        return float(np.abs(after - expected)[last].max())
+    return float(max(np.abs(after - expected).max(), np.abs(after - mass - expected).max()))
+
+
+def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
+    """Distance and p-value of a law."""
+    law = best.law
+    distance = distance_to(law, sample, best.log_rate)
+    if sample.freedom < FEWEST_TESTED:
+        return Choice(law, distance, nan, None, best.likelihood)
+    part = sample.thinned(TESTED)
+    mine = _refit(law, part, fitted) if part is not sample else best
+    bar = distance_to(mine.law, part, mine.log_rate)
+    rng = np.random.default_rng(0)
+    farther = 0
+    for drawn in range(1, SAMPLES + 1):
+        again = _like(part, mine, rng)
+        other = _refit(mine.law, again, fitted)
+        farther += distance_to(other.law, again, other.log_rate) >= bar
+        if farther == FARTHER:
+            return Choice(law, distance, FARTHER / drawn, None, best.likelihood)
+    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood)
+
+
+def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:
+    return of_family(law.name, sample, near=law) if fitted else of_law(law, sample)
+
+
+def _like(sample: Sample, fitted: Fitted, rng: np.random.Generator) -> Sample:
+    """A sample of the fitted law, cut off as the given one."""
+    value = draw(fitted.law, rng, sample.value.size) / np.exp(fitted.log_rate)[sample.block]
+    return Sample.of(np.minimum(value, sample.room), sample.room, value <= sample.room, sample.block)

@@ -1,0 +1,152 @@
+r"""Rates with their uncertainty: of a group by itself, of clients by what all of them show.
+
+A sum of N durations with mean 1/rate and squared coefficient of variation s is nearly gamma distributed with shape N/s,
+which is exact for exponential and gamma laws and close for others. A service that was still running at age c has the
+expected length M = E[X | X > c] of its law; it enters as the gamma likelihood with the same first two derivatives in
+the rate at the current estimate, for exponential service exactly as the exposure c. Together
+
+    log-likelihood of a rate = shape * log(rate) - exposure * rate,
+
+the evidence below. The rates of clients are drawn from a gamma population whose mean and coefficient of variation
+are unknown; these are integrated over (flat in log mean, flat in the coefficient up to 4), not fixed at their
+best values, for otherwise the intervals of few clients would be too short.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv, stdtrit
+
+from sojourn.fitting.population import population
+from sojourn.fitting.shapes import mean_beyond
+from sojourn.law import Law
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LEAST_SCV = 1e-6
+ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Estimates and intervals, one for each unit."""
+
+    rate: Floats
+    low: Floats
+    high: Floats
+    mean: float = np.nan
+    """Mean of the population; NaN = not pooled."""
+    spread: float = np.nan
+    """Coefficient of variation of the population."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Finished and running durations of units (clients or groups), with each unit's law."""
+
+    finished: Integers
+    total: Floats
+    running: Integers
+    """Unit of each running duration."""
+    age: Floats
+    laws: Sequence[Law]
+    """Law of each unit; equal laws may be one object."""
+
+    @property
+    def scv(self) -> Floats:
+        """Squared coefficient of variation of each unit's law."""
+        known = {id(law): max(law.scv, LEAST_SCV) for law in self.laws}
+        return np.array([known[id(law)] for law in self.laws])
+
+    def at(self, rate: Floats, scv: Floats) -> tuple[Floats, Floats]:
+        """Shape and exposure of each unit's gamma likelihood near the given rates."""
+        shape, exposure = self.finished / scv, self.total / scv
+        for law, rows in _by_law(self.laws, self.running):
+            unit = self.running[rows]
+            x = rate[unit] * self.age[rows]
+            step = 0.1 if law.name in ("empirical", "deterministic") else 1e-3
+            beyond = mean_beyond(law, x)
+            bend = (mean_beyond(law, x * np.exp(step)) - mean_beyond(law, x * np.exp(-step))) / (2 * step)
+            more = np.clip(1 + bend - beyond, 0.0, 1.0) / scv[unit]
+            shape += np.bincount(unit, more, shape.size)
+            exposure += np.bincount(unit, (more + (beyond - 1) / scv[unit]) / rate[unit], shape.size)
+        return shape, exposure
+
+
+def _by_law(laws: Sequence[Law], running: Integers) -> list[tuple[Law, Integers]]:
+    mine: dict[int, list[int]] = {}
+    for row, unit in enumerate(running.tolist()):
+        mine.setdefault(id(laws[unit]), []).append(row)
+    return [(laws[int(running[rows[0]])], np.array(rows)) for rows in mine.values()]
+
+
+def separate(evidence: Evidence, confidence: float, freedom: Floats) -> Rates:
+    """Every unit by itself; those without a finished duration get NaN.
+
+    `freedom` are the durations less one that told the shape of each unit's law (inf = it was given): few of them widen
+    the interval as Student's law does. Where the record ends during a service half a finish is added, which makes the
+    intervals of a Poisson count cover as they should.
+    """
+    scv = evidence.scv
+    seen = evidence.finished > 0
+    safe = np.where(seen, evidence.total, 1.0)
+    rate = np.where(seen, evidence.finished, 1) / safe
+    for _ in range(ROUNDS * 5):
+        shape, exposure = evidence.at(rate, scv)
+        before, rate = rate, np.where(seen, shape, 1.0) / np.where(seen, exposure, 1.0)
+        if np.allclose(rate, before, rtol=1e-10, atol=0):
+            break
+    tail = (1 - confidence) / 2
+    wider = (stdtrit(np.maximum(freedom, 1.0), tail) / stdtrit(np.inf, tail)) ** 2
+    half = np.where(np.bincount(evidence.running, minlength=scv.size) > 0, 0.5, 0.0)
+    low, high = _interval((shape + half) / wider, exposure / wider, confidence)
+    certain = np.array([law.name == "deterministic" for law in evidence.laws])
+    low, high = _sure(rate, low, high, certain)
+    return Rates(np.where(seen, rate, np.nan), np.where(seen, low, np.nan), np.where(seen, high, np.nan))
+
+
+def by_groups(evidence: Evidence, confidence: float, freedom: Floats) -> Rates:
+    """Every group by itself, those that nothing is known of in the light of the others."""
+    own = separate(evidence, confidence, freedom)
+    unseen = evidence.finished == 0
+    if not unseen.any():
+        return own
+    all_groups = pooled(evidence, confidence)
+    return Rates(
+        np.where(unseen, all_groups.rate, own.rate),
+        np.where(unseen, all_groups.low, own.low),
+        np.where(unseen, all_groups.high, own.high),
+    )
+
+
+def _interval(shape: Floats, exposure: Floats, confidence: float) -> tuple[Floats, Floats]:
+    tail = (1 - confidence) / 2
+    floor, divisor = np.maximum(shape, 1e-300), np.maximum(exposure, 1e-300)
+    return gammaincinv(floor, tail) / divisor, gammaincinv(floor, 1 - tail) / divisor
+
+
+def _sure(rate: Floats, low: Floats, high: Floats, certain: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    return np.where(certain, rate, low), np.where(certain, rate, high)
+
+
+def pooled(evidence: Evidence, confidence: float) -> Rates:
+    """Every unit in the light of all: what was seen often keeps its own rate, what was not gets the population's."""
+    scv = evidence.scv
+    overall = evidence.finished.sum() / (evidence.total.sum() + evidence.age.sum())
+    exposed = evidence.total + np.bincount(evidence.running, evidence.age, scv.size)
+    rate = (evidence.finished + 1) / (exposed + 1 / overall)
+    tail = (1 - confidence) / 2
+    for _ in range(ROUNDS):
+        shape, exposure = evidence.at(rate, scv)
+        before = rate
+        rate = population(shape, exposure, families=1).posterior(shape, exposure, tail)[0]
+        if evidence.age.size == 0 or np.allclose(rate, before, rtol=1e-3, atol=0):
+            break
+    people = population(shape, exposure)
+    rate, low, high = people.posterior(shape, exposure, tail)
+    certain = np.array([law.name == "deterministic" for law in evidence.laws]) & (evidence.finished > 0)
+    own = np.where(certain, evidence.finished / np.where(certain, evidence.total, 1.0), rate)
+    return Rates(own, *_sure(own, low, high, certain), people.typical, people.variation)

@@ -1,0 +1,123 @@
+"""The law of every unit: a group by its own durations, clients by those of all unless they have plenty of their own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.fitting.choice import Choice, choose, distance_to
+from sojourn.fitting.likelihood import Sample, of_law
+from sojourn.fitting.observed import KEPT, Durations
+from sojourn.fitting.shapes import draw
+from sojourn.law import MOST_DURATIONS, Law
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+PLENTY = 200
+FEW, FEWEST = 5, 2  # durations of a client that count towards the pooled law: better five, at least two
+POOL = 50  # durations, below which clients with two will do
+SCREENED = 199
+FILE_BUDGET = 100_000  # values of empirical laws over all units
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Single durations in random order, finished or still running, each with its unit."""
+
+    unit: Integers
+    value: Floats
+    room: Floats
+    finished: NDArray[np.bool_]
+    same: float
+    """Relative difference below which the clock cannot tell two durations apart."""
+
+    @classmethod
+    def of(cls, durations: Durations, last: float) -> "Rows":
+        """The kept durations, and as large a share of each unit's running ones."""
+        kept, units = durations.kept, durations.finished.size
+        share = np.bincount(kept.unit, minlength=units) / np.maximum(durations.finished, 1)
+        rng = np.random.default_rng([0, 3])
+        stays = rng.random(durations.age.size) < np.where(durations.finished > 0, share, 0.0)[durations.running]
+        age = durations.age[stays]
+        unit = np.concatenate([kept.unit, durations.running[stays]])
+        value = np.concatenate([kept.value, age])
+        room = np.maximum(value, np.concatenate([(last - kept.began) / kept.work, age]))
+        finished = np.arange(unit.size) < kept.unit.size
+        order = rng.permutation(unit.size)
+        shortest = np.min(
+            durations.total / np.maximum(durations.finished, 1), initial=np.inf, where=durations.total > 0
+        )
+        same = max(1e-9, 8 * np.finfo(np.float64).eps * abs(last) / shortest)
+        return cls(unit[order], value[order], room[order], finished[order], same)
+
+    def sample(self, picked: Integers | NDArray[np.bool_], blocks: bool) -> Sample:
+        """Some of the rows, in one block or in one for each unit."""
+        unit = self.unit[picked]
+        return Sample.of(
+            self.value[picked], self.room[picked], self.finished[picked], unit if blocks else np.zeros_like(unit)
+        )
+
+    def by_unit(self, wanted: Integers) -> Iterator[tuple[int, Sample]]:
+        """One sample for each of the wanted units."""
+        order = np.argsort(self.unit, kind="stable")
+        unit = self.unit[order]
+        for one in wanted.tolist():
+            begin, end = np.searchsorted(unit, [one, one + 1])
+            yield one, self.sample(order[begin:end], blocks=False)
+
+
+def laws_by_group(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Floats]:
+    """A law for each group from its own durations, and how many of these told its parameter (inf = none to tell)."""
+    rows = Rows.of(durations, last)
+    groups = durations.finished.size
+    most = int(np.clip(FILE_BUDGET // groups, 50, MOST_DURATIONS))
+    choices: list[Choice] = []
+    freedom = np.full(groups, np.inf)
+    for group, sample in rows.by_unit(np.arange(groups)):
+        choices.append(choose(sample, wanted, rows.same, most))
+        law = choices[-1].law
+        if not isinstance(wanted, Law) and (law.parameter is not None or law.name == "empirical"):
+            freedom[group] = sample.size - 1
+    return choices, freedom
+
+
+def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Choice]:
+    """The law of each client, and the one that they share.
+
+    A client has its own where it has plenty of durations and the shared law does not fit them.
+    """
+    rows = Rows.of(durations, last)
+    clients = durations.finished.size
+    seen = np.bincount(rows.unit[rows.finished], minlength=clients)
+    least = FEW if seen[seen >= FEW].sum() >= POOL else FEWEST
+    sample = rows.sample(seen[rows.unit] >= least, blocks=True).thinned(KEPT)
+    most = int(np.clip(FILE_BUDGET // clients, 50, MOST_DURATIONS))
+    shared = choose(sample, wanted, rows.same, most)
+    choices = [shared] * clients
+    plenty = np.flatnonzero(seen >= PLENTY)
+    if isinstance(wanted, Law) or clients == 1 or plenty.size == 0 or shared.law.name == "deterministic":
+        return choices, shared
+    bar = _bar(shared.law)
+    margin = np.log(plenty.size)
+    for client, own in rows.by_unit(plenty):
+        found = of_law(shared.law, own)
+        if np.sqrt(own.size) * distance_to(shared.law, own, found.log_rate) > bar:
+            choice = choose(own, wanted, rows.same, most)
+            better = choice.likelihood - found.likelihood > max(4.0, np.log(own.size)) / 2 + margin
+            if better or choice.law.name in ("empirical", "deterministic"):
+                choices[client] = choice
+    return choices, shared
+
+
+def _bar(law: Law) -> float:
+    """Root of n times the distance that one client in a hundred exceeds although the law is true."""
+    rng = np.random.default_rng([0, 4])
+    never = np.full(PLENTY, np.inf)
+    found = []
+    for _ in range(SCREENED):
+        value = draw(law, rng, PLENTY)
+        sample = Sample.of(value, never, np.ones(PLENTY, dtype=np.bool_), np.zeros(PLENTY, dtype=np.int64))
+        found.append(distance_to(law, sample, of_law(law, sample).log_rate))
+    return float(np.sqrt(PLENTY) * np.quantile(found, 0.99))

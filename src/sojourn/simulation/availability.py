@@ -1,0 +1,148 @@
+"""Availability: when clients are there, what gets lost, how their rates change.
+
+always     there all the time
+churn      there for an exponential time of mean `on`, away for one of mean `off`
+diurnal    there for `on` out of every `period`, each client at a phase of its own (`spread` of the period)
+table      there during given intervals, repeated every `period` where one is given
+
+A client that leaves stops working: with leave=pause it goes on where it stopped, with leave=lose the task in service is
+lost. Tasks sent to an absent client wait in its queue. A lost task is replaced at once by a new one, so that C tasks
+stay in flight.
+"""
+
+import csv
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.simulation.call_text import parse_call
+
+KINDS = ("always", "churn", "diurnal", "table")
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("on", "off", "period", "spread", "loss", "drift"), float),
+    "leave": str,
+}
+
+
+@dataclass(frozen=True)
+class Availability:
+    """What happens to the clients of some groups.
+
+    >>> Availability.parse("churn(on=100, off=20, leave=lose)").leave
+    'lose'
+    """
+
+    name: str = "always"
+    """One of `KINDS`."""
+    on: float = math.nan
+    """churn: mean time there; diurnal: time there in each period."""
+    off: float = math.nan
+    """churn: mean time away."""
+    period: float = math.inf
+    """diurnal, table: length of a cycle."""
+    spread: float = 1.0
+    """diurnal: part of the period over which the clients' phases are spread evenly at random."""
+    intervals: tuple[tuple[float, float], ...] = ()
+    """table: when the clients are there, as (from, to)."""
+    leave: str = "pause"
+    """What happens to the task in service when its client leaves: pause or lose."""
+    loss: float = 0.0
+    """Probability that a finished task is lost on its way back."""
+    drift: float = 0.0
+    """Relative change of the rate per unit of time: rate * exp(drift * time)."""
+    changes: tuple[tuple[float, float], ...] = ()
+    """Jumps of the rate as (time, factor): from then on the rate is the fleet's times the factor."""
+    groups: tuple[str, ...] | None = None
+    """Groups that it applies to; None = all."""
+
+    def __post_init__(self) -> None:
+        if self.name not in KINDS:
+            raise InvalidInput(f"availability must be one of {', '.join(KINDS)}, got '{self.name}'")
+        if self.leave not in ("pause", "lose"):
+            raise InvalidInput(f"availability {self.name}: leave must be pause or lose, got '{self.leave}'")
+        if not 0 <= self.loss < 1:
+            raise InvalidInput(f"availability {self.name}: loss must be a probability below 1, got {self.loss}")
+        if not math.isfinite(self.drift):
+            raise InvalidInput(f"availability {self.name}: drift must be finite, got {self.drift}")
+        if any(not (at >= 0 and math.isfinite(at) and 0 < factor < math.inf) for at, factor in self.changes):
+            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {self.changes}")
+        if self.name == "churn" and not (0 < self.on < math.inf and 0 < self.off < math.inf):
+            raise InvalidInput(f"availability churn needs mean times on and off > 0, got {self.on} and {self.off}")
+        if self.name == "diurnal":
+            if not 0 < self.on < self.period < math.inf:
+                raise InvalidInput(f"availability diurnal needs 0 < on < period, got {self.on} and {self.period}")
+            if not 0 <= self.spread <= 1:
+                raise InvalidInput(f"availability diurnal: spread must be between 0 and 1, got {self.spread}")
+        if self.name == "table":
+            self._check_intervals()
+
+    def _check_intervals(self) -> None:
+        flat = [time for interval in self.intervals for time in interval]
+        if not flat or flat[0] < 0 or any(not a < b for a, b in pairwise(flat)):
+            raise InvalidInput(f"availability table needs increasing, disjoint (from, to), got {self.intervals}")
+        if flat[-1] > self.period:
+            raise InvalidInput(f"availability table: intervals must end by the period {self.period}, got {flat[-1]}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Availability":
+        """Read the text form of one availability for all groups."""
+        name, options = parse_call("availability", text, _OPTIONS)
+        return cls(name, **options)
+
+    @classmethod
+    def load(cls, path: str | Path) -> tuple["Availability", ...]:
+        """Read a TOML file of [[availability]] tables, or a CSV of intervals with the columns group,from,to."""
+        source = Path(path)
+        try:
+            if source.suffix == ".csv":
+                return _from_csv(source)
+            with source.open("rb") as file:
+                tables = tomllib.load(file).get("availability", [])
+        except (FileNotFoundError, IsADirectoryError):
+            raise UnreadableFile(f"availability file {path} does not exist; check the path") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UnreadableFile(f"availability file {path} is not valid TOML: {error}") from None
+        if not isinstance(tables, list) or not tables:
+            raise InvalidInput(f"{path}: availability must be a list of [[availability]] tables, got none")
+        return tuple(_from_table(source, table) for table in tables)
+
+
+def _from_table(path: Path, table: dict[str, Any]) -> Availability:
+    known = {item.name for item in fields(Availability)}
+    for key in table:
+        if key not in known:
+            raise InvalidInput(
+                f"{path}: unknown key '{key}' in [[availability]]; the keys are {', '.join(sorted(known))}"
+            )
+    pairs = {key: tuple(tuple(pair) for pair in table[key]) for key in ("intervals", "changes") if key in table}
+    values: dict[str, Any] = {**table, **pairs}
+    if "groups" in table:
+        values["groups"] = tuple(table["groups"])
+    try:
+        return Availability(**values)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{path}: a value in [[availability]] has the wrong kind: {error}") from None
+
+
+def _from_csv(path: Path) -> tuple[Availability, ...]:
+    intervals: dict[str, list[tuple[float, float]]] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        if set(rows.fieldnames or ()) != {"group", "from", "to"}:
+            raise InvalidInput(f"{path}: columns must be group,from,to, got {','.join(rows.fieldnames or ())}")
+        for row in rows:
+            try:
+                intervals.setdefault(row["group"], []).append((float(row["from"]), float(row["to"])))
+            except (TypeError, ValueError):
+                raise InvalidInput(f"{path}, line {rows.line_num}: from and to must be numbers, got {row}") from None
+    return tuple(
+        Availability("table", intervals=tuple(sorted(spans)), groups=(group,) if group else None)
+        for group, spans in intervals.items()
+    )
