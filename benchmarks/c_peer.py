@@ -24,7 +24,7 @@ GROUP = np.dtype(
     + [(name, "u4") for name in ("other", "first", "members", "class")]
     + [("arrivals", "i8"), ("staleness", "i8")]
 )
-CLASS = np.dtype([("bound", "f8"), ("first", "u4"), ("busy", "u4")])
+CLASS = np.dtype([("bound", "f8"), ("inverse", "f8"), ("reach", "f8"), ("first", "u4"), ("busy", "u4")])
 
 
 class _Chain(ctypes.Structure):
@@ -65,10 +65,12 @@ class CLoop:
         self._groups["arrivals"] = self._groups["staleness"] = 0
 
     def advance(self, steps: int) -> int:
+        """Go on for `steps` steps; returns the steps done."""
         self._advance(ctypes.byref(self._chain), steps)
         return steps
 
     def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
         return self._groups["arrivals"].astype(np.float64), self._groups["staleness"].astype(np.float64)
 
 
@@ -94,6 +96,7 @@ def _chain(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Chain, dic
     order = np.argsort(class_of, kind="stable")
     classes = np.zeros(class_of.max() + 1, CLASS)
     np.maximum.at(classes["bound"], groups["class"], groups["rate"])
+    classes["inverse"] = 1 / classes["bound"]
     classes["first"] = np.searchsorted(class_of[order], np.arange(classes.size))
     busy = np.zeros(queues.size + 1, np.uint32)
     for index, part in enumerate(classes):

@@ -20,6 +20,7 @@ class Case:
 
     @property
     def plan(self) -> Plan:
+        """Every client with the same probability."""
         return Plan.uniform(self.fleet, concurrency=self.concurrency)
 
     @property

@@ -28,11 +28,13 @@ class Ciw:
         self._since = self._now
 
     def advance(self, steps: int) -> int:
+        """Go on for about `steps` steps; returns the steps done."""
         self._now += steps / self._case.throughput
         self._simulation.simulate_until_max_time(self._now)
         return steps  # in the mean; the tally counts them exactly
 
     def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
         records = self._simulation.get_all_records(only=["service"])
         client = np.array([record.node for record in records]) - 1
         sent = np.array([record.arrival_date for record in records])

@@ -23,8 +23,8 @@ struct group {
 };
 
 struct class {
-    double bound;
-    uint32_t first, busy; /* where its part of the list of busy clients begins, and how many are busy */
+    double bound, inverse, reach; /* largest rate, 1 / bound, busy rate of all classes up to and with this one */
+    uint32_t first, busy;         /* where its part of the list of busy clients begins, and how many are busy */
 };
 
 struct chain {
@@ -81,38 +81,41 @@ static inline double exponential(struct chain *chain, uint64_t *key)
     return x < chain->edge[layer + 1] ? x : edge_case(layer, x, chain, key);
 }
 
-/* The next client to finish, its class and its place in the list of busy clients. */
-static inline uint32_t finish(struct chain *chain, uint64_t *serve, uint64_t *ticks, double *now, int64_t *c,
-                              int64_t *place)
+/* Bring the classes up to date; returns the total rate of the busy clients. */
+static inline double add_up(struct chain *chain)
 {
-    struct class *classes = chain->classes;
+    double total = 0;
+    for (int64_t i = 0; i < chain->class_count; i++) {
+        total += chain->classes[i].bound * chain->classes[i].busy;
+        chain->classes[i].reach = total;
+    }
+    return total;
+}
+
+/* The next client to finish, its class and its place in the list of busy clients. */
+static inline uint32_t finish(struct chain *chain, uint64_t *serve, uint64_t *ticks, double *now, double total,
+                              struct class **class, uint32_t *place)
+{
     for (;;) {
-        double total = 0;
-        for (int64_t i = 0; i < chain->class_count; i++)
-            total += classes[i].bound * classes[i].busy;
         *now += exponential(chain, ticks) / total;
         *serve += MOVE;
-        double left = unit(mix(*serve)) * total;
-        int64_t i = 0;
-        double share = classes[0].bound * classes[0].busy;
-        while (left >= share && i < chain->class_count - 1) {
-            left -= share;
-            i++;
-            share = classes[i].bound * classes[i].busy;
+        double point = unit(mix(*serve)) * total, begin = 0;
+        int64_t c = 0;
+        for (int64_t i = 0; i < chain->class_count - 1; i++) {
+            double reach = chain->classes[i].reach;
+            int beyond = point >= reach;
+            c += beyond;
+            begin = beyond ? reach : begin;
         }
-        int64_t at = (int64_t)(left / classes[i].bound);
-        if (at >= classes[i].busy)
-            at = (int64_t)classes[i].busy - 1;
-        if (at < 0)
-            continue;
-        uint32_t client = chain->busy[classes[i].first + at];
+        *class = &chain->classes[c];
+        uint32_t drawn = (uint32_t)((point - begin) * (*class)->inverse);
+        *place = (*class)->first + (drawn < (*class)->busy ? drawn : (*class)->busy - 1);
+        uint32_t client = chain->busy[*place];
         double rate = chain->groups[chain->clients[client].group].rate;
-        *c = i;
-        *place = at;
-        if (rate == classes[i].bound)
+        if (rate == (*class)->bound)
             return client;
         *serve += MOVE;
-        if (unit(mix(*serve)) * classes[i].bound < rate)
+        if (unit(mix(*serve)) * (*class)->bound < rate)
             return client;
     }
 }
@@ -138,28 +141,31 @@ void advance(struct chain *chain, int64_t steps)
     struct client *clients = chain->clients;
     struct slot *slots = chain->slots;
     uint64_t route = chain->route, serve = chain->serve, ticks = chain->ticks;
-    double now = 0;
-    int64_t c, place, stop = chain->step + steps;
+    double now = 0, total = add_up(chain);
+    struct class *class;
+    uint32_t place;
+    int64_t stop = chain->step + steps;
     for (int64_t step = chain->step; step < stop; step++) {
-        struct client *from = &clients[finish(chain, &serve, &ticks, &now, &c, &place)];
+        struct client *from = &clients[finish(chain, &serve, &ticks, &now, total, &class, &place)];
         uint32_t slot = from->head;
         struct group *group = &chain->groups[from->group];
         group->arrivals++;
         group->staleness += step - slots[slot].dispatched_step;
         from->head = slots[slot].following;
         if (--from->length == 0) {
-            struct class *class = &chain->classes[c];
             class->busy--;
-            chain->busy[class->first + place] = chain->busy[class->first + class->busy];
+            chain->busy[place] = chain->busy[class->first + class->busy];
+            total = add_up(chain);
         }
 
         uint32_t client = draw(chain, &route);
         struct client *to = &clients[client];
         slots[slot].dispatched_step = step + 1;
         if (to->length++ == 0) {
-            struct class *class = &chain->classes[chain->groups[to->group].class];
+            class = &chain->classes[chain->groups[to->group].class];
             to->head = slot;
             chain->busy[class->first + class->busy++] = client;
+            total = add_up(chain);
         } else {
             slots[to->tail].following = slot;
         }

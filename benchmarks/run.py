@@ -1,8 +1,9 @@
 """Speed beside peers, as ratios measured in one run: `make bench`.
 
-Every side of a case goes on by short pieces, turn by turn, for many rounds; its figure is its best round, so that a
-neighbour on the same machine slows no side for good. Before a ratio is printed, each simulator's mean staleness is
-held against the exact value, and both exact solutions against each other.
+Every side of a case goes on by short pieces, turn by turn, for many rounds. Time is processor time of the one thread
+that works, and a side's figure is its best round, so that neighbours on a shared machine slow no side for good; median
+and worst show how much they disturbed. Before a ratio is printed, each simulator's mean staleness is held against the
+exact value, and the two exact solutions against each other.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import c_peer
 import ciw_peer
@@ -49,6 +50,7 @@ class Figure:
 
     @property
     def best(self) -> float:
+        """The round that was disturbed least."""
         return min(self.seconds)
 
     def row(self, case: str, ours: "Figure") -> str:
@@ -56,7 +58,15 @@ class Figure:
         ratio = self.best / ours.best
         verdict = "" if self.target is None else f"{self.target:g}: " + ("met" if ratio >= self.target else "missed")
         median = float(np.median(self.seconds))
-        cells = (case, self.name, _time(self.best), _time(median), _time(max(self.seconds)), f"{ratio:.3g}", verdict)
+        cells = (
+            case,
+            self.name,
+            _time(self.best),
+            _time(median),
+            _time(max(self.seconds)),
+            f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2f}",
+            verdict,
+        )
         return "| " + " | ".join(cells) + " |"
 
 
@@ -97,9 +107,9 @@ def simulators(case: Case, rounds: int) -> list[Figure]:
     figures = [Figure(side.name, [], target) for side, _, target in sides]
     for _ in range(rounds):
         for (side, piece, _), figure in zip(sides, figures, strict=True):
-            began = perf_counter()
+            began = thread_time()
             done = side.advance(piece)
-            figure.seconds.append((perf_counter() - began) / done)
+            figure.seconds.append((thread_time() - began) / done)
     check(case, [side for side, _, _ in sides])
     return figures
 
@@ -137,9 +147,9 @@ def exact(rounds: int) -> list[Figure]:
     figures = [Figure("sojourn, ClosedNetwork.solve", []), Figure(line_peer.NAME, [], 30.0)]
     for _ in range(rounds):
         for solve, figure in zip((ours, line), figures, strict=True):
-            began = perf_counter()
+            began = thread_time()
             solve()
-            figure.seconds.append(perf_counter() - began)
+            figure.seconds.append(thread_time() - began)
     return figures
 
 

@@ -35,11 +35,13 @@ class _Simpy:
         raise NotImplementedError
 
     def advance(self, steps: int) -> int:
+        """Go on for about `steps` steps; returns the steps done."""
         before = self._step
         self._env.run(until=self._env.now + steps / self._throughput)
         return self._step - before
 
     def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
         return np.array(self._arrivals, dtype=np.float64), np.array(self._staleness, dtype=np.float64)
 
 
@@ -54,7 +56,7 @@ class Resources(_Simpy):
             for _ in range(tasks):
                 self._env.process(self._task(client))
 
-    def _task(self, client: int):  # noqa: ANN202
+    def _task(self, client: int):
         env, servers, group, rates = self._env, self._servers, self._group, self._rates
         arrivals, staleness, clients = self._arrivals, self._staleness, len(rates)
         uniform, service = self._random.random, self._random.expovariate
@@ -81,7 +83,7 @@ class Stores(_Simpy):
             self._inboxes[client].items.extend([0] * tasks)
             self._env.process(self._client(client))
 
-    def _client(self, me: int):  # noqa: ANN202
+    def _client(self, me: int):
         env, inboxes, group, rate = self._env, self._inboxes, self._group[me], self._rates[me]
         arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), inboxes[me]
         uniform, service = self._random.random, self._random.expovariate
@@ -105,7 +107,7 @@ class BareEvents(_Simpy):
         for client in range(len(queues)):
             self._env.process(self._client(client))
 
-    def _client(self, me: int):  # noqa: ANN202
+    def _client(self, me: int):
         env, queues, idle, group, rate = self._env, self._queues, self._idle, self._group[me], self._rates[me]
         arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), queues[me]
         uniform, service = self._random.random, self._random.expovariate

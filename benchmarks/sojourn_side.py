@@ -24,8 +24,10 @@ class Sojourn:
         self._sums = jump_chain.tally(*self._shape)
 
     def advance(self, steps: int) -> int:
+        """Go on for `steps` steps; returns the steps done."""
         jump_chain.advance(self._net, self._run, self._sums, self._rows, steps)
         return steps
 
     def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
         return self._sums.arrivals.astype(np.float64), self._sums.staleness.astype(np.float64)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import SAMPLING_HELP
+from sojourn.cli.arguments import LINK_HELP, SAMPLING_HELP, SERVER_HELP
 
 if TYPE_CHECKING:
     from sojourn.theory.analysis import Analysis
@@ -19,6 +19,9 @@ def analyze(
     concurrency: Annotated[
         str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
     ] = None,
+    uplink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))] = None,
+    downlink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))] = None,
+    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
     limits: Annotated[bool, typer.Option(help="Also show the paper's limit regimes (2 or 3 groups).")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
@@ -32,8 +35,10 @@ def analyze(
 
     - `sojourn analyze fleet.csv --plan plan.json --json`
 
+    - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
+
     """
-    from sojourn.cli.arguments import make_plan
+    from sojourn.cli.arguments import make_plan, override
     from sojourn.cli.show import progress, to_json
     from sojourn.fleet import Fleet
     from sojourn.theory.analysis import analyze as solve
@@ -41,8 +46,9 @@ def analyze(
 
     loaded = Fleet.load(fleet)
     chosen = make_plan(loaded, sampling, plan, concurrency)
+    loaded, chosen = override(loaded, chosen, None, uplink, downlink)
     with progress("solving the network") as report:
-        analysis = solve(loaded, chosen, report)
+        analysis = solve(loaded, chosen, report, server_rate=server_rate)
     regimes = regime(analysis) if limits else None
     text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
     if out is not None:
@@ -90,7 +96,11 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         "clients": fleet.clients,
         "concurrency": plan.concurrency,
         "exact": analysis.exact,
+        "method": analysis.method,
+        "error": analysis.error,
         "throughput": analysis.throughput,
+        "server_queue": analysis.server_queue,
+        "server_utilisation": analysis.server_utilisation,
         "mean_staleness": plan.concurrency - 1,
         "groups": groups,
     }
@@ -108,6 +118,13 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
         f"throughput {number(analysis.throughput, 8)} server steps per unit of time; "
         f"mean staleness over all updates {plan.concurrency - 1}",
     ]
+    if analysis.server_queue > 0:
+        notes.append(
+            f"the server holds {number(analysis.server_queue)} tasks on average and is busy "
+            f"{100 * analysis.server_utilisation:.3g}% of the time"
+        )
+    if analysis.method == "contour":
+        notes.append(f"solved by contour quadrature; certified relative error {analysis.error:.1e}")
     if not analysis.exact:
         notes.append(
             "not every service time is exponential here: the values are those of exponential service with the same "
@@ -159,7 +176,7 @@ def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
     )
     heads = ["queue, paper's limit", "limit", "exact", "staleness, printed", "paper's bound", "bound", "exact"]
     table(
-        f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, by the limit law {number(regimes.gamma_limit)}",
+        f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, of the limit {number(regimes.gamma_limit)}",
         ["group", *heads],
         [[name, *(number(float(column[g])) for column in columns)] for g, name in enumerate(analysis.fleet.name)],
         [

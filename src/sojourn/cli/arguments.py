@@ -1,16 +1,28 @@
 """From words on the command line to the nouns: whole numbers, sampling, plan."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
+from sojourn.law import Law
 from sojourn.plan import Plan
+
+if TYPE_CHECKING:
+    from sojourn.simulation.scenario import Scenario
 
 SAMPLING_HELP = (
     "Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns name,probability, "
     "or `name=probability of each client of that group,...` for every group."
 )
+
+LAW_HELP = "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated."
+LINK_HELP = (
+    "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
+)
+SERVER_HELP = "Updates that the server applies per unit of time, one after the other (default: at once)."
 
 
 def whole(name: str, text: str) -> int:
@@ -22,6 +34,64 @@ def whole(name: str, text: str) -> int:
     except (ValueError, OverflowError):
         pass
     raise InvalidInput(f"{name} must be a whole number, got '{text}'; write for example 1000000 or 1e6")
+
+
+def override(
+    fleet: Fleet, plan: Plan, law: list[str] | None, uplink: list[str] | None, downlink: list[str] | None
+) -> tuple[Fleet, Plan]:
+    """The fleet with the laws and links of the command line, and the plan for it."""
+    columns: dict[str, Any] = {
+        key: list(getattr(fleet, key)) for key in ("law", "uplink_rate", "uplink_law", "downlink_rate", "downlink_law")
+    }
+    for text in law or []:
+        groups, value = _addressed(fleet, text)
+        for group in groups:
+            columns["law"][group] = Law.parse(value)
+    for name, texts in (("uplink", uplink), ("downlink", downlink)):
+        for text in texts or []:
+            groups, value = _addressed(fleet, text)
+            number, _, shape = value.partition(":")
+            for group in groups:
+                columns[f"{name}_rate"][group] = _rate(name, number)
+                columns[f"{name}_law"][group] = Law.parse(shape or "exponential")
+    if not (law or uplink or downlink):
+        return fleet, plan
+    changed = replace(fleet, **columns)
+    return changed, replace(plan, fleet_hash=changed.hash)
+
+
+def _addressed(fleet: Fleet, text: str) -> tuple[list[int], str]:
+    """The groups that an option speaks of, and its value: `name=value`, or `value` for all."""
+    name, separator, value = text.partition("=")
+    if separator and name.strip() in fleet.name:
+        return [fleet.index(name.strip())], value.strip()
+    return list(range(fleet.groups)), text.strip()
+
+
+def _rate(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{name} must be a rate, optionally with :law, got '{text}'; write 5 or 5:gamma(shape=2)"
+        ) from None
+
+
+def make_scenario(dispatcher: str, local_steps: str, server_rate: float | None, availability: str | None) -> "Scenario":
+    """The scenario that the options describe."""
+    from sojourn.simulation.availability import Availability
+    from sojourn.simulation.scenario import Dispatcher, Scenario
+
+    there: tuple[Availability, ...] = ()
+    if availability is not None:
+        is_file = availability.endswith((".toml", ".csv"))
+        there = Availability.load(availability) if is_file else (Availability.parse(availability),)
+    return Scenario(
+        dispatcher=Dispatcher.parse(dispatcher),
+        local_steps=whole("local-steps", local_steps),
+        server_rate=float("inf") if server_rate is None else server_rate,
+        availability=there,
+    )
 
 
 def make_plan(fleet: Fleet, sampling: str | None, plan: Path | None, concurrency: str | None) -> Plan:

@@ -1,17 +1,19 @@
 """`sojourn simulate`: run the network and set what comes out beside the exact values."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import SAMPLING_HELP
+from sojourn.cli.arguments import LAW_HELP, LINK_HELP, SAMPLING_HELP, SERVER_HELP
 
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
     from sojourn.plan import Plan
     from sojourn.simulation.estimate import Estimate
     from sojourn.simulation.summary import Summary
+    from sojourn.theory.analysis import Analysis
 
 ESTIMATES = ("staleness", "queue", "utilisation", "sojourn", "waiting")
 
@@ -25,8 +27,12 @@ def simulate(
     ] = None,
     steps: Annotated[str, typer.Option(help="Server steps of each replication.")] = "1e6",
     start: Annotated[
-        str, typer.Option(help="Where the tasks begin: even, routed, stationary, one-each.")
-    ] = "stationary",
+        str | None,
+        typer.Option(
+            help="Where the tasks begin: even, routed, stationary, one-each (default: stationary, "
+            "or even where the stationary law is not known)."
+        ),
+    ] = None,
     seed: Annotated[str, typer.Option(help="Seed of all random streams.")] = "0",
     replications: Annotated[
         str, typer.Option("--replications", "-R", help="Independent runs; 10 or more for trustworthy errors.")
@@ -38,6 +44,28 @@ def simulate(
             help="A folder for trace.parquet and summary.json; or a .parquet file (trace) or a .json file (summary)."
         ),
     ] = None,
+    law: Annotated[list[str] | None, typer.Option(help=LAW_HELP)] = None,
+    uplink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))] = None,
+    downlink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))] = None,
+    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
+    dispatcher: Annotated[
+        str,
+        typer.Option(
+            help="Who gets the next task: `routed`, `pure`, `shuffled`, `idle`, `rounds(wait=8, interaction=3)`, "
+            "`periodic(contacts=20, waiting=4, interaction=3)`."
+        ),
+    ] = "routed",
+    local_steps: Annotated[str, typer.Option(help="Local steps of a task.")] = "1",
+    availability: Annotated[
+        str | None,
+        typer.Option(
+            help="`churn(on=100, off=20)`, `diurnal(on=8, period=24)`, with `leave=lose`, `loss=0.01`, `drift=-0.001`; "
+            "or a TOML or CSV file."
+        ),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="`auto`, `jump chain`, or `events` (service times keyed by client and task).")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
 ) -> None:
     """Simulate a fleet and check it against the exact values.
@@ -51,16 +79,25 @@ def simulate(
 
     - `sojourn simulate fleet.csv --plan plan.json --steps 1e7 --out run/`
 
+    - `sojourn simulate fleet.csv --law "lognormal(sigma=1)" --uplink 5 --server-rate 50`
+
+    - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
+
     """
-    from sojourn.cli.arguments import make_plan, whole
+    from sojourn.cli.arguments import make_plan, make_scenario, override, whole
     from sojourn.fleet import Fleet
     from sojourn.simulation.summary import check_run
+    from sojourn.theory.analysis import analyze
 
     loaded = Fleet.load(fleet)
     chosen = make_plan(loaded, sampling, plan, concurrency)
+    loaded, chosen = override(loaded, chosen, law, uplink, downlink)
+    scenario = make_scenario(dispatcher, local_steps, server_rate, availability)
+    if start is None:
+        start = "stationary" if scenario.plain and loaded.exponential else "even"
     length, number_of_runs = whole("steps", steps), whole("replications", replications)
     skipped = None if warmup is None else whole("warmup", warmup)
-    origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed)}
+    origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed), "scenario": scenario, "engine": engine}
     check_run(length, origin["seed"], number_of_runs, skipped or 0)
     trace_path, summary_path = _destinations(out)
     if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
@@ -68,7 +105,9 @@ def simulate(
     if trace_path is not None and summary_path is None and not as_json:
         typer.echo(f"wrote {trace_path}", err=True)
     summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
-    _report(summary, length, summary_path, as_json)
+    slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
+    exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
+    _report(summary, exact, summary_path, as_json)
     if not summary.complete:
         raise typer.Exit(130)
 
@@ -109,16 +148,16 @@ def _measure(
         return measure(fleet, plan, steps, replications=replications, warmup=warmup, progress=report, **origin)
 
 
-def _report(summary: "Summary", steps: int, path: Path | None, as_json: bool) -> None:
+def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: bool) -> None:
     from sojourn.cli.show import to_json
 
-    text = to_json(content(summary)) if as_json or path is not None else ""
+    text = to_json(content(summary, exact)) if as_json or path is not None else ""
     if path is not None:
         path.write_text(text + "\n", "utf-8")
     if as_json:
         typer.echo(text)
     else:
-        _print(summary)
+        _print(summary, exact)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
         typer.echo(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
@@ -126,13 +165,11 @@ def _report(summary: "Summary", steps: int, path: Path | None, as_json: bool) ->
         typer.echo(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
 
 
-def content(summary: "Summary") -> dict[str, Any]:
+def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
     from sojourn import __version__
-    from sojourn.theory.analysis import analyze
 
     fleet, plan = summary.fleet, summary.plan
-    exact = analyze(fleet, plan)
     values = {"staleness": exact.staleness(), **{key: getattr(exact, key) for key in ESTIMATES[1:]}}
 
     def pair(estimate: "Estimate", g: int) -> dict[str, float]:
@@ -143,6 +180,7 @@ def content(summary: "Summary") -> dict[str, Any]:
             "name": fleet.name[g],
             "count": int(fleet.count[g]),
             "arrivals": int(summary.arrivals[g]),
+            "lost": int(summary.lost[g]),
             "oldest": int(summary.oldest[g]),
             **{key: {**pair(getattr(summary, key), g), "exact": values[key][g]} for key in ESTIMATES},
         }
@@ -159,6 +197,8 @@ def content(summary: "Summary") -> dict[str, Any]:
         "steps": summary.steps,
         "replications": summary.replications,
         "warmup": summary.warmup,
+        "engine": summary.engine,
+        "dispatcher": summary.dispatcher,
         "start": summary.start,
         "seed": summary.seed,
         "complete": summary.complete,
@@ -171,12 +211,10 @@ def content(summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _print(summary: "Summary") -> None:
+def _print(summary: "Summary", exact: "Analysis") -> None:
     from sojourn.cli.show import number, table, with_error
-    from sojourn.theory.analysis import analyze
 
     fleet, plan = summary.fleet, summary.plan
-    exact = analyze(fleet, plan)
     stale = exact.staleness()
     detailed = summary.staleness_bins.shape[0] == fleet.groups
     tails = summary.staleness_quantile(0.95) if detailed else [float("nan")] * fleet.groups
@@ -186,6 +224,7 @@ def _print(summary: "Summary") -> None:
             str(fleet.count[g]),
             number(float(stale[g])),
             with_error(float(summary.staleness.value[g]), float(summary.staleness.error[g])),
+            _off(stale[g], summary.staleness.value[g]),
             number(float(tails[g])),
             str(summary.oldest[g]),
             number(float(exact.queue[g])),
@@ -195,21 +234,53 @@ def _print(summary: "Summary") -> None:
         for g in range(fleet.groups)
     ]
     runs = f", {summary.replications} replications" if summary.replications > 1 else ""
+    table(
+        f"{fleet.clients} clients, {plan.concurrency} tasks, {summary.steps:,} steps{runs}; "
+        f"dispatcher: {summary.dispatcher}; start: {summary.start}; engine: {summary.engine}",
+        [
+            "group",
+            "clients",
+            "staleness, theory",
+            "simulated",
+            "off",
+            "95%",
+            "oldest",
+            "queue, theory",
+            "simulated",
+            "sojourn",
+        ],
+        rows,
+        _notes(summary, exact),
+    )
+
+
+def _off(theory: float, simulated: float) -> str:
+    """By how much the theory misses what was simulated."""
+    if not simulated:
+        return "-"
+    off = 100 * (theory / simulated - 1)
+    return f"{off:+.0f}%" if abs(off) >= 10 else f"{off:+.2f}%"
+
+
+def _notes(summary: "Summary", exact: "Analysis") -> list[str]:
+    from sojourn.cli.show import number, with_error
+
+    flow = summary.throughput
     notes = [
-        f"throughput: exact {number(exact.throughput)}, simulated "
-        f"{with_error(float(summary.throughput.value), float(summary.throughput.error))}; "
-        f"± is one standard error, from {summary.error_from}"
+        f"throughput: theory {number(exact.throughput)}, simulated {with_error(float(flow.value), float(flow.error))}, "
+        f"off by {_off(exact.throughput, float(flow.value))}; ± is one standard error, from {summary.error_from}"
     ]
+    if summary.engine != "jump chain" and not summary.fleet.exponential:
+        notes.append("the theory is that of exponential service with these means, and exact only for it")
+    if summary.dispatcher != "routed":
+        notes.append(f"the theory is that of routed tasks; {summary.dispatcher} is another way to dispatch")
+    if summary.lost.any():
+        notes.append(f"{int(summary.lost.sum()):,} tasks were lost or dropped, which the theory does not know")
     if summary.start != "stationary":
-        notes.append(f"the exact values are stationary; the start '{summary.start}' is not, so a short run may differ")
+        notes.append(f"the theory is stationary; the start '{summary.start}' is not, so a short run may differ")
     if summary.batch_correlation > 0.3:
         notes.append(
             f"neighbouring batches are correlated ({summary.batch_correlation:.2f}): the errors are too small; "
             "use --replications 20 or more steps"
         )
-    table(
-        f"{fleet.clients} clients, {plan.concurrency} tasks, {summary.steps:,} steps{runs}; start: {summary.start}",
-        ["group", "clients", "staleness, exact", "simulated", "95%", "oldest", "queue, exact", "simulated", "sojourn"],
-        rows,
-        notes,
-    )
+    return notes

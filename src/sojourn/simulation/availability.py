@@ -119,7 +119,9 @@ def _from_table(path: Path, table: dict[str, Any]) -> Availability:
             raise InvalidInput(
                 f"{path}: unknown key '{key}' in [[availability]]; the keys are {', '.join(sorted(known))}"
             )
-    pairs = {key: tuple(tuple(pair) for pair in table[key]) for key in ("intervals", "changes") if key in table}
+    pairs: dict[str, Any] = {
+        key: tuple(tuple(pair) for pair in table[key]) for key in ("intervals", "changes") if key in table
+    }
     values: dict[str, Any] = {**table, **pairs}
     if "groups" in table:
         values["groups"] = tuple(table["groups"])

@@ -1,9 +1,9 @@
 """Durations drawn by key: the same client is slow at the same task, whoever dispatches it and whatever else happens.
 
-A duration is named by (run, purpose, client, nth task of that client); the name is hashed into a stream of its own, from
-which the law takes as many numbers as it needs. Two dispatchers or algorithms that give a client its nth task therefore
-see the same duration (common random numbers). The jump chain cannot offer this: it draws who finishes next, and never a
-duration.
+A duration is named by (run, purpose, client, nth task of that client); the name is hashed into a stream of its own,
+from which the law takes as many numbers as it needs. Two dispatchers or algorithms that give a client its nth task
+therefore see the same duration (common random numbers). The jump chain cannot offer this: it draws who finishes next,
+and never a duration.
 """
 
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _normal(key: np.uint64) -> tuple[float, np.uint64]:
 
 @bare
 def _gamma(shape: float, key: np.uint64) -> tuple[float, np.uint64]:
-    """A gamma variable over its shape (mean one), by Marsaglia and Tsang; below shape 1 with their power of a uniform."""
+    """A gamma variable over its shape (mean one), by Marsaglia and Tsang; below shape 1 with a power of a uniform."""
     lifted = shape if shape >= 1.0 else shape + 1.0
     d = lifted - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)

@@ -175,6 +175,8 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int) -> 
     done = rows = 0
     while done < steps and (room == 0 or rows < room):
         slot, applied = engine.arrive(e, sums, began)
+        if slot == NOBODY:
+            break
         client = e.slots[slot].client
         group = e.clients[client].group
         if room > 0:
@@ -250,7 +252,7 @@ class OnlineEngine:
         return int(self._run.world["step"][0])
 
     def tasks(self, steps: int) -> Iterator[Task]:
-        """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher's choice is sent."""
+        """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher sends."""
         stop = self.step + steps
         while self.step < stop:
             yield self._arrive()
@@ -259,6 +261,8 @@ class OnlineEngine:
 
     def _arrive(self) -> Task:
         slot, applied = engine.arrive(self._run, self._sums, 0.0)
+        if slot == NOBODY:
+            raise stopped(self.step)
         task, world = self._run.slots[slot], self._run.world[0]
         ended = Task(
             slot=int(slot),
@@ -285,6 +289,14 @@ class OnlineEngine:
         engine.send(self._run, self._sums, self._last.slot, chosen, prob, steps, 0.0)
         self._last = None
         return int(chosen)
+
+
+def stopped(step: int) -> InvalidInput:
+    """What to say when nothing will ever happen again."""
+    return InvalidInput(
+        f"the run came to a stop after {step} steps: no client will finish another task; "
+        "let clients come back, or their rates not vanish"
+    )
 
 
 def in_flight(e: Engine) -> dict[str, NDArray[Any]]:

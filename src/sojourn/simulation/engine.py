@@ -1,11 +1,10 @@
 """The event engine: any law, links, a busy server, clients that come and go; tasks in, tasks out.
 
-One task's way: sent -> downlink -> queue of its client -> service -> uplink -> server (FIFO) -> applied. `arrive` runs the
-clock to the next task that is applied or lost, `send` dispatches the next one; a loop in compiled code drives both for
-`simulate`, and an online loop drives them from Python where timing depends on the model's values.
+One task's way: sent -> downlink -> queue of its client -> service -> uplink -> server (FIFO) -> applied. `arrive` runs
+the clock to the next task that is applied or lost, `send` dispatches the next one; a loop in compiled code drives both
+for `simulate`, and an online loop drives them from Python where timing depends on the model's values.
 
-State lives in a few arrays of records: a call between compiled functions counts references to every array that it passes,
-so many small arrays would cost more than the work.
+State lives in a few arrays of records, so that the compiled functions that pass it to each other pass little.
 """
 
 from typing import Any, NamedTuple
@@ -220,10 +219,12 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
 
 @bare
 def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
-    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost)."""
+    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost); NOBODY if none will."""
     at_once = e.world[0].server_time == 0.0
     while True:
         now, mark = pop(e.world, e.heap)
+        if now == np.inf:
+            return NOBODY, False
         e.world[0].clock = now
         kind, number = kind_of(mark), id_of(mark)
         if kind == SERVED:

@@ -149,7 +149,9 @@ class _Events:
 
     def tally(self, steps: int, sums: Tally, times: drive.Stays) -> float:
         before = float(self._engine.world["clock"][0])
-        drive.advance(self._engine, sums, times, drive.task_rows(0), steps)
+        done, _ = drive.advance(self._engine, sums, times, drive.task_rows(0), steps)
+        if done < steps:
+            raise drive.stopped(self.steps)
         return float(self._engine.world["clock"][0]) - before
 
     def rows(self, steps: int) -> Columns:
@@ -159,6 +161,8 @@ class _Events:
             out = drive.task_rows(steps - done + 16)
             applied, filled = drive.advance(self._engine, self._sums, self._times, out, steps - done)
             done += applied
+            if applied == 0 and filled == 0:
+                raise drive.stopped(self.steps)
             pieces.append({key: getattr(out, key)[:filled] for key in COLUMNS})
         return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
 

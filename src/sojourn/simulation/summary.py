@@ -52,6 +52,8 @@ class Summary:
     """Where the tasks were at the beginning."""
     seed: int
     """Seed of all random streams."""
+    dispatcher: str
+    """Who got the next task."""
     engine: str
     """What drove it: `jump chain`, `events`, `rounds` or `periodic`."""
     warmup: int
@@ -160,7 +162,9 @@ def measure(
             for future in ahead:
                 if not future.cancel():
                     collector.add(future.result())
-    facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "complete": not stop.is_set()}
+    dispatcher = (scenario or Scenario()).dispatcher.name
+    facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "dispatcher": dispatcher}
+    facts["complete"] = not stop.is_set()
     return collector.summary(fleet, plan, facts)
 
 

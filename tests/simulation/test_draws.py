@@ -1,0 +1,68 @@
+"""Durations drawn by key follow their laws and depend on their name alone."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sojourn.law import Law
+from sojourn.simulation.draws import draw, law_fields, named
+
+DRAWS = 20_000
+
+
+def sample(law, key=1, number=DRAWS):
+    values: list[float] = []
+    (fields,) = law_fields([law], values)
+    table = np.array([*values, 0.0])
+    return np.array([draw(*fields, table, np.uint64(named(np.uint64(key), 0, n)))[0] for n in range(number)])
+
+
+LAWS = {
+    "exponential": stats.expon(),
+    "lognormal(sigma=0.8)": stats.lognorm(0.8, scale=np.exp(-0.32)),
+    "gamma(shape=0.4)": stats.gamma(0.4, scale=1 / 0.4),
+    "gamma(shape=3)": stats.gamma(3, scale=1 / 3),
+    "erlang(shape=2)": stats.gamma(2, scale=1 / 2),
+    "weibull(shape=0.7)": stats.weibull_min(0.7, scale=1 / np.exp(__import__("math").lgamma(1 + 1 / 0.7))),
+}
+
+
+@pytest.mark.parametrize("text", LAWS)
+def test_draws_follow_their_law(text):
+    assert stats.kstest(sample(Law.parse(text)), LAWS[text].cdf).pvalue > 0.001
+
+
+@pytest.mark.parametrize("text", [*LAWS, "hyperexponential(scv=4)", "empirical(0.5 1 1.5)", "deterministic"])
+def test_draws_have_mean_one_and_the_variance_of_their_law(text):
+    law = Law.parse(text)
+    values = sample(law)
+    error = np.sqrt(law.scv / DRAWS)
+    assert values.mean() == pytest.approx(1, abs=4 * error + 1e-12)
+    fourth = np.mean((values - values.mean()) ** 4)
+    assert values.var() == pytest.approx(law.scv, abs=5 * np.sqrt(fourth / DRAWS) + 1e-12)
+
+
+def test_a_hyperexponential_is_two_exponentials_with_balanced_means():
+    # scv = 4: p = (1 + sqrt(3/5)) / 2 = 0.887298; phases with means 1/(2p) and 1/(2(1-p))
+    p = 0.8872983346207417
+    law = sample(Law("hyperexponential", 4.0))
+    cdf = lambda x: p * -np.expm1(-2 * p * x) + (1 - p) * -np.expm1(-2 * (1 - p) * x)  # noqa: E731
+    assert stats.kstest(law, cdf).pvalue > 0.001
+
+
+def test_an_empirical_law_gives_its_durations_equally_often():
+    values, counts = np.unique(sample(Law.empirical([1, 2, 3, 6])), return_counts=True)
+    assert values == pytest.approx([1 / 3, 2 / 3, 1, 2])
+    assert stats.chisquare(counts).pvalue > 0.001
+
+
+def test_a_draw_depends_on_its_name_alone():
+    (fields,) = law_fields([Law("lognormal", 1.0)], [])
+    table = np.zeros(1)
+
+    def duration(client, nth, key=5):
+        return draw(*fields, table, np.uint64(named(np.uint64(key), client, nth)))[0]
+
+    assert duration(3, 7) == duration(3, 7)
+    others = {duration(3, 8), duration(4, 7), duration(7, 3), duration(3, 7, key=6)}
+    assert len(others | {duration(3, 7)}) == 5
