@@ -38,13 +38,13 @@ def fleets(clients: int) -> dict[str, Fleet]:
 def step_time(fleet: Fleet, concurrency: int) -> float:
     """Seconds a step, best of a few pieces."""
     side = Sojourn(Case("curve", fleet, concurrency), seed=1, warmup=300_000)
-    return best(lambda: side.advance(300_000), rounds=7) / 300_000
+    return best(lambda: side.advance(300_000), rounds=15) / 300_000
 
 
 def solve_time(fleet: Fleet, population: int) -> float:
     """Seconds for all exact mean queues."""
     load = 1 / (fleet.rate * fleet.clients)
-    return best(lambda: ClosedNetwork.solve(load, fleet.count, population), rounds=3)
+    return best(lambda: ClosedNetwork.solve(load, fleet.count, population), rounds=7)
 
 
 def best(call: Callable[[], object], rounds: int) -> float:
@@ -70,16 +70,18 @@ def draw(path: Path) -> None:
     """Measure and write the picture as SVG and PNG."""
     solvable = [n for n in CLIENTS if n <= 100_000]
     panels = (
-        ("simulator, C = n", "clients n", "ns a step", 1e9, curve(step_time, [(n, n, n) for n in CLIENTS])),
-        ("simulator, n = 100", "tasks C", "ns a step", 1e9, curve(step_time, [(c, 100, c) for c in TASKS])),
-        ("exact, C = 1000", "clients n", "ms", 1e3, curve(solve_time, [(n, n, 1000) for n in solvable])),
-        ("exact, n = 1000", "tasks C", "ms", 1e3, curve(solve_time, [(c, 1000, c) for c in TASKS[:-1]])),
+        ("simulation, C = n", "clients n", "ns a step", 1e9, curve(step_time, [(n, n, n) for n in CLIENTS])),
+        ("simulation, n = 100", "tasks C", "ns a step", 1e9, curve(step_time, [(c, 100, c) for c in TASKS])),
+        ("exact solution, C = 1000", "clients n", "ms", 1e3, curve(solve_time, [(n, n, 1000) for n in solvable])),
+        ("exact solution, n = 1000", "tasks C", "ms", 1e3, curve(solve_time, [(c, 1000, c) for c in TASKS[:-1]])),
     )
-    figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
-    for axis, (title, abscissa, unit, scale, lines) in zip(axes, panels, strict=True):
+    figure, grid = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
+    for axis, (title, abscissa, unit, scale, lines) in zip(grid.flat, panels, strict=True):
         _panel(axis, lines, scale)
         axis.set(title=title, xlabel=abscissa, ylabel=unit)
-    axes[0].legend(frameon=False)
+    for axis in grid[0]:
+        axis.set_ylim(10, 2000)
+    grid[0, 0].legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=150)

@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--curves", action="store_true", help="measure and draw the cost curves too")
     arguments = parser.parse_args()
     print("\n".join(machine()), end="\n\n")
-    print("| case | side | best | median | worst | sojourn is faster by | target |")
+    print("| case | side | best | median | worst | speed of sojourn over it | target |")
     print("|---|---|---|---|---|---|---|")
     for case in CASES:
         _print(f"a step, {case.name}", simulators(case, arguments.rounds))

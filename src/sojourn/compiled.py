@@ -39,6 +39,11 @@ def _cache_folder() -> str:
 _FOLDER = _cache_folder()
 
 
+def cold(name: str) -> bool:
+    """Whether the compiled function of this name has still to be compiled (some seconds, once)."""
+    return not any(Path(_FOLDER).rglob(f"*{name}*.nbi"))
+
+
 def _compile(function: Function, **options: Any) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _FOLDER
@@ -70,3 +75,8 @@ def bare(function: Function) -> Function:
     microseconds, which a simulator that calls ten of them a step cannot pay.
     """
     return _compile(function, _nrt=False)
+
+
+def hot(function: Function) -> Function:
+    """The same, merged into its compiled callers: for the few functions that every step goes through."""
+    return _compile(function, _nrt=False, forceinline=True)

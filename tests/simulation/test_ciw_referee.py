@@ -1,10 +1,12 @@
 """An independent referee: Ciw simulates the same closed network event by event, and finds the exact values."""
 
+from dataclasses import replace
+
 import ciw
 import numpy as np
 import pytest
 
-from sojourn import Fleet, Plan, analyze, measure
+from sojourn import Fleet, Law, Plan, analyze, measure
 
 RATE = [1.0, 2.5, 4.0]
 SAMPLING = [0.2, 0.5, 0.3]
@@ -15,21 +17,28 @@ PLAN = Plan(FLEET.name, FLEET.count, np.array(SAMPLING), TASKS)
 SEEDS, TIME, FORGOTTEN = 20, 1500.0, 50.0
 
 
-def closed_network():
+EXPONENTIAL = [ciw.dists.Exponential(rate=rate) for rate in RATE]
+OTHERS = {
+    "deterministic": [ciw.dists.Deterministic(value=1 / rate) for rate in RATE],
+    "lognormal(sigma=1)": [ciw.dists.Lognormal(mean=-np.log(rate) - 0.5, sd=1.0) for rate in RATE],
+}
+
+
+def closed_network(service):
     """All tasks enter at client 0 at time 0; every row of the routing matrix is p, so nobody ever leaves."""
     never = ciw.dists.Sequential([float("inf")])
     return ciw.create_network(
         arrival_distributions=[ciw.dists.Sequential([0.0] * TASKS + [float("inf")]), never, never],
-        service_distributions=[ciw.dists.Exponential(rate=rate) for rate in RATE],
+        service_distributions=service,
         routing=[SAMPLING] * len(RATE),
         number_of_servers=[1] * len(RATE),
     )
 
 
-def observed(seed):
+def observed(seed, service=EXPONENTIAL):
     """Throughput, and mean staleness and mean sojourn by client, of one run; the beginning is left out."""
     ciw.seed(seed)
-    simulation = ciw.Simulation(closed_network())
+    simulation = ciw.Simulation(closed_network(service))
     simulation.simulate_until_max_time(TIME)
     records = simulation.get_all_records()
     assert len({record.id_number for record in records}) == TASKS
@@ -69,3 +78,19 @@ def test_ciw_and_the_jump_chain_agree(referee):
     our_error = np.concatenate([np.atleast_1d(estimate.error) for estimate in estimates])
     mean, error = referee
     assert (abs(mean - ours) < 4 * np.hypot(error, our_error)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", OTHERS)
+def test_ciw_and_the_event_engine_agree_where_no_formula_is_exact(text):
+    fleet = replace(FLEET, law=(Law.parse(text),) * 3)
+    plan = replace(PLAN, fleet_hash=None)
+    summary = measure(fleet, plan, 50_000, start="even", warmup=500, replications=20, seed=1)
+    estimates = (summary.throughput, summary.staleness, summary.sojourn)
+    ours = np.concatenate([np.atleast_1d(estimate.value) for estimate in estimates])
+    our_error = np.concatenate([np.atleast_1d(estimate.error) for estimate in estimates])
+    runs = np.array([observed(seed, OTHERS[text]) for seed in range(SEEDS)])
+    mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+    assert (abs(mean - ours) < 4 * np.hypot(error, our_error)).all()
+    exact = analyze(fleet, plan)
+    assert abs(exact.throughput - ours[0]) > 10 * our_error[0]  # the law matters

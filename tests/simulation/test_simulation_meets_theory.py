@@ -74,13 +74,14 @@ def test_the_simulated_queue_tail_is_the_exact_one(case):
         assert mean[group][0] == 1
 
 
-def test_a_lone_task_is_never_stale_and_never_waits_in_the_mean():
+def test_a_lone_task_is_never_stale_and_never_waits():
     plan = Plan.weighted(THREE, [3.0, 2.0, 0.6], 1)
     summary = measure(THREE, plan, 100_000, replications=100, seed=3)
     exact = exact_values(THREE, plan)
     assert summary.staleness.value.tolist() == [0, 0, 0]
     assert summary.oldest.tolist() == [0, 0, 0]
-    for name in ("throughput", "queue", "utilisation", "sojourn", "waiting"):  # standard error .13%
+    assert summary.waiting.value == pytest.approx([0, 0, 0], abs=1e-9)
+    for name in ("throughput", "queue", "utilisation", "sojourn"):  # standard error .13%
         estimate = getattr(summary, name)
         assert (abs(estimate.value - exact[name]) < 4 * estimate.error).all(), name
 

@@ -86,6 +86,7 @@ def simulate(
     """
     from sojourn.cli.arguments import make_plan, make_scenario, override, whole
     from sojourn.fleet import Fleet
+    from sojourn.simulation.runners import first_use
     from sojourn.simulation.summary import check_run
     from sojourn.theory.analysis import analyze
 
@@ -99,6 +100,8 @@ def simulate(
     skipped = None if warmup is None else whole("warmup", warmup)
     origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed), "scenario": scenario, "engine": engine}
     check_run(length, origin["seed"], number_of_runs, skipped or 0)
+    if first_use(loaded, scenario, engine):
+        typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
     trace_path, summary_path = _destinations(out)
     if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
         raise typer.Exit(130)

@@ -43,6 +43,8 @@ class Choice:
     refused: "Choice | None" = None
     """The best law with a formula, where it did not fit and the empirical law took its place."""
     likelihood: float = nan
+    error: float = 0.0
+    """Standard error of the logarithm of the law's parameter; 0 = not fitted."""
 
 
 def choose(sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = MOST_DURATIONS) -> Choice:
@@ -123,7 +125,7 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
     law = best.law
     distance = distance_to(law, sample, best.log_rate)
     if sample.freedom < FEWEST_TESTED:
-        return Choice(law, distance, nan, None, best.likelihood)
+        return Choice(law, distance, nan, None, best.likelihood, best.error)
     part = sample.thinned(TESTED)
     mine = _refit(law, part, fitted) if part is not sample else best
     bar = distance_to(mine.law, part, mine.log_rate)
@@ -134,8 +136,8 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
         other = _refit(mine.law, again, fitted)
         farther += distance_to(other.law, again, other.log_rate) >= bar
         if farther == FARTHER:
-            return Choice(law, distance, FARTHER / drawn, None, best.likelihood)
-    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood)
+            return Choice(law, distance, FARTHER / drawn, None, best.likelihood, best.error)
+    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood, best.error)
 
 
 def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:

@@ -19,7 +19,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fitting import notes
 from sojourn.fitting.choice import CANDIDATES, Choice
 from sojourn.fitting.observed import Durations, Observed, by_group, observe
-from sojourn.fitting.rates import Evidence, Rates, by_groups, pooled, separate
+from sojourn.fitting.rates import Evidence, Rates, best_rates, by_groups, pooled
 from sojourn.fitting.units import laws_by_client, laws_by_group
 from sojourn.fleet import Fleet
 from sojourn.law import PARAMETERS, Law
@@ -129,8 +129,8 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
     if instant.any():
         name = fleet.name[int(np.argmax(instant))]
         raise InvalidInput(f"services must take time, got only zeros for group '{name}'; use a finer clock")
-    choices, freedom = laws_by_group(service, seen.last, wanted)
-    rates = by_groups(_evidence(service, choices), confidence, freedom)
+    choices, told = laws_by_group(service, seen.last, wanted)
+    rates = by_groups(_evidence(service, choices), confidence, told, np.array([choice.error for choice in choices]))
     said = [
         *notes.of_rows(seen),
         *notes.of_laws(choices, fleet.name, wanted),
@@ -178,8 +178,8 @@ def _uplinks(
     finished, total = np.where(instant, 0, uplink.finished), np.where(instant, 0.0, uplink.total)
     rest = Durations(finished, total, uplink.work, kept, uplink.running[slow], uplink.age[slow])
     if by == "group":
-        choices, freedom = laws_by_group(rest, seen.last, "auto")
-        rate = separate(_evidence(rest, choices), confidence, freedom).rate
+        choices = laws_by_group(rest, seen.last, "auto")[0]
+        rate = best_rates(_evidence(rest, choices))
         rate = np.where(known, rate, fleet.uplink_rate)
     else:
         choices = laws_by_client(rest, seen.last, "auto")[0]

@@ -10,7 +10,7 @@ exponential law look more regular than it is, as dividing by their own means wou
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, lgamma, log, pi
 
 import numpy as np
@@ -90,6 +90,8 @@ class Fitted:
     law: Law
     likelihood: float
     log_rate: Floats
+    error: float = 0.0
+    """Standard error of the logarithm of the parameter (hyperexponential: of scv - 1); 0 = not fitted."""
 
 
 def of_law(law: Law, sample: Sample) -> Fitted:
@@ -115,17 +117,28 @@ def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:
     if name == "exponential":
         return of_law(EXPONENTIAL, sample)
     low, high = FAMILIES[name]
-    if near is not None and near.parameter is not None:
-        centre = log(near.parameter - (1 if name == "hyperexponential" else 0))
-        low, high = max(low, centre - 1), min(high, centre + 1)
-    tolerance = 1e-3 if near is None else 1e-2
-    found = minimize_scalar(
-        lambda t: -of_law(_law(name, t), sample).likelihood,
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": tolerance},
-    )
-    return of_law(_law(name, float(found.x)), sample)
+    if near is not None:
+        low, high = max(low, _log_parameter(near) - 1), min(high, _log_parameter(near) + 1)
+
+    def value(t: float) -> float:
+        return of_law(_law(name, t), sample).likelihood
+
+    options = {"xatol": 1e-3 if near is None else 1e-2}
+    found = float(minimize_scalar(lambda t: -value(t), bounds=(low, high), method="bounded", options=options).x)
+    best = of_law(_law(name, found), sample)
+    if near is not None:
+        return best
+    curve = (2 * best.likelihood - value(found - 0.1) - value(found + 0.1)) / 0.1**2
+    return replace(best, error=min(1.0, max(curve, 1e-9) ** -0.5))
+
+
+def nearby(law: Law, shift: float) -> Law:
+    """The law of the same family whose log parameter lies `shift` higher."""
+    return law if shift == 0 else _law(law.name, _log_parameter(law) + shift)
+
+
+def _log_parameter(law: Law) -> float:
+    return log((law.parameter or 1.0) - (1 if law.name == "hyperexponential" else 0))
 
 
 def _law(name: str, t: float) -> Law:

@@ -13,12 +13,13 @@ best values, for otherwise the intervals of few clients would be too short.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, stdtrit
 
+from sojourn.fitting.likelihood import nearby
 from sojourn.fitting.population import population
 from sojourn.fitting.shapes import mean_beyond
 from sojourn.law import Law
@@ -27,7 +28,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LEAST_SCV = 1e-6
-ROUNDS = 20
+MOST_ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -83,34 +84,54 @@ def _by_law(laws: Sequence[Law], running: Integers) -> list[tuple[Law, Integers]
     return [(laws[int(running[rows[0]])], np.array(rows)) for rows in mine.values()]
 
 
-def separate(evidence: Evidence, confidence: float, freedom: Floats) -> Rates:
+def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
     """Every unit by itself; those without a finished duration get NaN.
 
-    `freedom` are the durations less one that told the shape of each unit's law (inf = it was given): few of them widen
-    the interval as Student's law does. Where the record ends during a service half a finish is added, which makes the
-    intervals of a Poisson count cover as they should.
+    `told` are the durations that told the parameter of each unit's law (inf = none to tell), `error` the standard error
+    of its logarithm: few durations widen the interval as Student's law does, and a law that is not well known makes
+    the expected length of running services uncertain. Where the record ends during a service half a finish is
+    added, which makes the intervals of a Poisson count cover as they should.
     """
     scv = evidence.scv
     seen = evidence.finished > 0
-    safe = np.where(seen, evidence.total, 1.0)
-    rate = np.where(seen, evidence.finished, 1) / safe
-    for _ in range(ROUNDS * 5):
-        shape, exposure = evidence.at(rate, scv)
-        before, rate = rate, np.where(seen, shape, 1.0) / np.where(seen, exposure, 1.0)
-        if np.allclose(rate, before, rtol=1e-10, atol=0):
-            break
+    rate, shape, exposure = _best(evidence, scv)
+    busy = np.bincount(evidence.running, minlength=scv.size) > 0
+    doubt = np.zeros(scv.size)
+    if (busy & (error > 0)).any():
+        up, down = (_best(replace(evidence, laws=_shifted(evidence.laws, sign * error)), scv)[0] for sign in (1, -1))
+        doubt = np.log(up / down) / 2
     tail = (1 - confidence) / 2
-    wider = (stdtrit(np.maximum(freedom, 1.0), tail) / stdtrit(np.inf, tail)) ** 2
-    half = np.where(np.bincount(evidence.running, minlength=scv.size) > 0, 0.5, 0.0)
-    low, high = _interval((shape + half) / wider, exposure / wider, confidence)
+    wider = (stdtrit(np.maximum(told - 1, 1.0), tail) / stdtrit(np.inf, tail)) ** 2 + shape * doubt**2
+    low, high = _interval((shape + 0.5 * busy) / wider, exposure / wider, confidence)
     certain = np.array([law.name == "deterministic" for law in evidence.laws])
     low, high = _sure(rate, low, high, certain)
     return Rates(np.where(seen, rate, np.nan), np.where(seen, low, np.nan), np.where(seen, high, np.nan))
 
 
-def by_groups(evidence: Evidence, confidence: float, freedom: Floats) -> Rates:
+def _best(evidence: Evidence, scv: Floats) -> tuple[Floats, Floats, Floats]:
+    """The most likely rate of each unit by itself (1 for those never seen), with the evidence near it."""
+    seen = evidence.finished > 0
+    rate = np.where(seen, evidence.finished, 1) / np.where(seen, evidence.total, 1.0)
+    for _ in range(MOST_ROUNDS):
+        shape, exposure = evidence.at(rate, scv)
+        before, rate = rate, np.where(seen, shape, 1.0) / np.where(seen, exposure, 1.0)
+        if np.allclose(rate, before, rtol=1e-10, atol=0):
+            break
+    return rate, shape, exposure
+
+
+def best_rates(evidence: Evidence) -> Floats:
+    """The most likely rate of each unit by itself."""
+    return _best(evidence, evidence.scv)[0]
+
+
+def _shifted(laws: Sequence[Law], shift: Floats) -> tuple[Law, ...]:
+    return tuple(nearby(law, by) for law, by in zip(laws, shift.tolist(), strict=True))
+
+
+def by_groups(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
     """Every group by itself, those that nothing is known of in the light of the others."""
-    own = separate(evidence, confidence, freedom)
+    own = separate(evidence, confidence, told, error)
     unseen = evidence.finished == 0
     if not unseen.any():
         return own
@@ -139,7 +160,7 @@ def pooled(evidence: Evidence, confidence: float) -> Rates:
     exposed = evidence.total + np.bincount(evidence.running, evidence.age, scv.size)
     rate = (evidence.finished + 1) / (exposed + 1 / overall)
     tail = (1 - confidence) / 2
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         shape, exposure = evidence.at(rate, scv)
         before = rate
         rate = population(shape, exposure, families=1).posterior(shape, exposure, tail)[0]

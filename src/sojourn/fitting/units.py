@@ -74,13 +74,13 @@ def laws_by_group(durations: Durations, last: float, wanted: Law | str) -> tuple
     groups = durations.finished.size
     most = int(np.clip(FILE_BUDGET // groups, 50, MOST_DURATIONS))
     choices: list[Choice] = []
-    freedom = np.full(groups, np.inf)
+    told = np.full(groups, np.inf)
     for group, sample in rows.by_unit(np.arange(groups)):
         choices.append(choose(sample, wanted, rows.same, most))
         law = choices[-1].law
         if not isinstance(wanted, Law) and (law.parameter is not None or law.name == "empirical"):
-            freedom[group] = sample.size - 1
-    return choices, freedom
+            told[group] = sample.size
+    return choices, told
 
 
 def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Choice]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.compiled import bare
+from sojourn.compiled import bare, hot
 from sojourn.simulation.draws import LAW, draw, named
 from sojourn.simulation.event_heap import FACTS, id_of, kind_of, pop, push
 from sojourn.simulation.jump_chain import Tally
@@ -80,7 +80,7 @@ class Engine(NamedTuple):
     order: Integers  # shuffled: the clients' turns
 
 
-@bare
+@hot
 def begin(e: Engine, client: int, now: float) -> None:
     """Start or resume service of the first task in a client's queue."""
     mine = e.clients[client]
@@ -112,7 +112,7 @@ def begin(e: Engine, client: int, now: float) -> None:
     e.clients[client].event = push(e.world, e.heap, now + left, client, SERVED)
 
 
-@bare
+@hot
 def join(e: Engine, sums: Tally, slot: int, now: float, began: float) -> None:
     """A task reaches its client's queue."""
     client = e.slots[slot].client
@@ -132,7 +132,7 @@ def join(e: Engine, sums: Tally, slot: int, now: float, began: float) -> None:
         sums.level_time[group, waiting + 1] -= now - began
 
 
-@bare
+@hot
 def leave(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
     """The first task leaves its client's queue; the next one begins."""
     slot = e.clients[client].head
@@ -217,7 +217,7 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
     push(e.world, e.heap, now + x * law.uplink_time, slot, RETURNS)
 
 
-@bare
+@hot
 def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
     """Run the clock to the next task that ends: (slot, whether it is applied rather than lost); NOBODY if none will."""
     at_once = e.world[0].server_time == 0.0
@@ -255,7 +255,7 @@ def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
                 return slot, False
 
 
-@bare
+@hot
 def choose(e: Engine, finisher: int) -> tuple[int, float]:
     """The client that gets the next task, and the probability with which it was drawn."""
     clients, dispatcher = e.clients.size, e.world[0].dispatcher
@@ -287,7 +287,7 @@ def choose(e: Engine, finisher: int) -> tuple[int, float]:
     return client, e.groups[group].sampling
 
 
-@bare
+@hot
 def free(e: Engine, client: int) -> None:
     """One task of the client has ended."""
     e.clients[client].outstanding -= 1
@@ -298,7 +298,7 @@ def free(e: Engine, client: int) -> None:
         e.world[0].idlers = size + 1
 
 
-@bare
+@hot
 def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, began: float) -> None:
     """Dispatch a task in `slot` to `client`, now, with the model of the present step."""
     now = e.world[0].clock

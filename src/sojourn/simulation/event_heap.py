@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.compiled import bare, inlined
+from sojourn.compiled import hot, inlined
 
 EVENT = np.dtype([("time", "f8"), ("mark", "i8")])
 FACTS = [("size", "i8"), ("sequence", "i8"), ("hole", "i8")]  # fields that the heap keeps in the world's record
@@ -34,7 +34,7 @@ def id_of(mark: Any) -> int:
     return (mark & _LOW) >> 3
 
 
-@bare
+@hot
 def _sink(heap: Records, time: float, mark: np.int64, size: int) -> None:
     """Put an event at the root and let it sink to its place."""
     place = 0
@@ -55,7 +55,7 @@ def _sink(heap: Records, time: float, mark: np.int64, size: int) -> None:
     heap[place].time, heap[place].mark = time, mark
 
 
-@bare
+@hot
 def push(world: Records, heap: Records, time: float, number: int, kind: int) -> np.int64:
     """Set an event; returns its mark."""
     mark = (np.int64(world[0].sequence) << _SHIFT) | (np.int64(number) << 3) | np.int64(kind)
@@ -76,7 +76,7 @@ def push(world: Records, heap: Records, time: float, number: int, kind: int) -> 
     return mark
 
 
-@bare
+@hot
 def pop(world: Records, heap: Records) -> tuple[float, np.int64]:
     """Take the next event; (inf, -1) when there is none."""
     if world[0].hole:

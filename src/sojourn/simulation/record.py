@@ -1,7 +1,9 @@
 """From simulation to Trace: every task a row, in memory or written to a file piece by piece."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,7 @@ def simulate(
     >>> trace.metadata["origin"], trace.metadata["steps"], int(trace.staleness[0])
     ('simulated', 500, 0)
     """
-    check_run(steps, seed)
+    steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     pieces = [*_pieces(run, steps), run.in_flight()]
     columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
@@ -59,18 +61,29 @@ def record(
 
     On Ctrl-C the file is finished with what was done so far. Returns whether all steps were done.
     """
-    check_run(steps, seed)
+    steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
-    complete = False
+    stop = Event()
+
+    def write_all() -> None:
+        for piece in _pieces(run, steps):
+            writer.write(piece)
+            if progress is not None:
+                progress(run.steps, steps)
+            if stop.is_set():
+                return
+
     with TraceWriter(path, {}) as writer:
-        try:
-            for piece in _pieces(run, steps):
-                writer.write(piece)
-                if progress is not None:
-                    progress(run.steps, steps)
-            complete = True
-        except KeyboardInterrupt:
-            pass
+        # on a thread of its own, so that Ctrl-C cannot fall between a piece and its writing
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(write_all)
+            while not (written.done() and stop.is_set()):
+                try:
+                    written.result()
+                    break
+                except KeyboardInterrupt:
+                    stop.set()
+        complete = run.steps >= steps
         writer.write(run.in_flight())
         writer.metadata = _facts(run, fleet, plan, start, seed, scenario, complete)
     return complete

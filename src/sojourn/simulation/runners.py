@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.compiled import cold
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
@@ -251,6 +252,12 @@ class _Rounds:
             "dispatched_step": tasks["dispatched_step"].copy(),
             **_unfinished(size),
         }
+
+
+def first_use(fleet: Fleet, scenario: Scenario, engine: str) -> bool:
+    """Whether the engine for this run has still to be compiled on this machine."""
+    plain = scenario.plain and fleet.exponential and engine != "events"
+    return cold("jump_chain.advance" if plain else "drive.advance")
 
 
 def _unfinished(size: int) -> dict[str, NDArray[Any]]:

@@ -95,7 +95,8 @@ class Summary:
             raise InvalidInput(f"a quantile must lie between 0 and 1, got {q}")
         reached = np.cumsum(self.staleness_bins, axis=1)
         index = (reached < q * reached[:, -1:]).sum(axis=1)
-        return np.asarray(jump_chain.bin_edges()[np.minimum(index, self.staleness_bins.shape[1] - 1)])
+        edges = jump_chain.bin_edges()[np.minimum(index, self.staleness_bins.shape[1] - 1)]
+        return np.where(reached[:, -1] > 0, edges, np.nan)
 
     @property
     def mean_staleness(self) -> float:
@@ -130,7 +131,7 @@ def measure(
     >>> bool(abs(summary.mean_staleness - 9) < 0.05)
     True
     """
-    check_run(steps, seed, replications, warmup or 0)
+    steps, seed = check_run(steps, seed, replications, 0 if warmup is None else warmup, workers)
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
     used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs
     skipped = _warmup(fleet, plan, steps, start) if warmup is None else warmup
@@ -147,21 +148,21 @@ def measure(
 
     threads = min(replications, workers or os.cpu_count() or 1)
     with ThreadPoolExecutor(threads) as pool:
-        ahead: deque[Future[_Replication]] = deque()
+        ahead: deque[tuple[int, Future[_Replication]]] = deque()
         try:
             for index in range(replications):
-                ahead.append(pool.submit(replicate, index))
+                ahead.append((index, pool.submit(replicate, index)))
                 if len(ahead) > 2 * threads:  # a few ahead only: what is finished is added up and forgotten
-                    collector.add(ahead[0].result())
+                    collector.add(ahead[0][0], ahead[0][1].result())
                     ahead.popleft()
             while ahead:
-                collector.add(ahead[0].result())
+                collector.add(ahead[0][0], ahead[0][1].result())
                 ahead.popleft()
         except KeyboardInterrupt:
             stop.set()
-            for future in ahead:
+            for index, future in ahead:
                 if not future.cancel():
-                    collector.add(future.result())
+                    collector.add(index, future.result())
     dispatcher = (scenario or Scenario()).dispatcher.name
     facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "dispatcher": dispatcher}
     facts["complete"] = not stop.is_set()
@@ -174,12 +175,15 @@ def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str) -> int:
     return int(min(steps, 8 * (analyze(fleet, plan).staleness().max() + 1)))
 
 
-def check_run(steps: int, seed: int, replications: int = 1, warmup: int = 0) -> None:
-    """Refuse sizes that mean nothing."""
+def check_run(
+    steps: int, seed: int, replications: int = 1, warmup: int = 0, workers: int | None = None
+) -> tuple[int, int]:
+    """Refuse sizes that mean nothing; returns steps and seed as plain integers."""
     rules = (("steps", steps, 1), ("replications", replications, 1), ("seed", seed, 0), ("warmup", warmup, 0))
-    for name, value, low in rules:
+    for name, value, low in (*rules, ("workers", 1 if workers is None else workers, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
             raise InvalidInput(f"{name} must be a whole number of at least {low}, got {value}")
+    return int(steps), int(seed)
 
 
 class _Replication:
@@ -226,7 +230,7 @@ class _Collector:
 
     def __init__(self, fleet: Fleet, replications: int) -> None:
         self.by_batches = replications < ENOUGH_REPLICATIONS
-        self.added = 0
+        self.added = self._next = 0
         self._count = fleet.count
         self._total: jump_chain.Tally | None = None
         self._time = 0.0
@@ -241,10 +245,11 @@ class _Collector:
         self._done[index] = done
         progress(sum(list(self._done.values())), total)
 
-    def add(self, replication: _Replication) -> None:
-        self.added += 1
-        if not replication.units:
+    def add(self, index: int, replication: _Replication) -> None:
+        if index < self._next or not replication.units:  # added before an interruption, or interrupted at once
             return
+        self._next = index + 1
+        self.added += 1
         for unit, times, lasted in replication.units:
             self._flow.add(unit.arrivals.sum(), lasted)
             self._stale.add(unit.staleness, unit.arrivals)

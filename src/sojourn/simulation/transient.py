@@ -59,7 +59,7 @@ def transient(
     >>> curves.conditional.shape
     (2, 200)
     """
-    check_run(steps, seed, replications)
+    steps, seed = check_run(steps, seed, replications, workers=workers)
     if replications < 2:
         raise InvalidInput(f"replications must be at least 2 for a standard error, got {replications}")
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}

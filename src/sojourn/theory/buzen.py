@@ -32,6 +32,8 @@ def tilt(load: Floats, count: NDArray[np.int64], population: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break
         ratio = shape * middle
         if (count * ratio / (1 - ratio)).sum() < population:
             low = middle
