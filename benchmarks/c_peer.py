@@ -1,20 +1,14 @@
 """The same jump chain as a plain C loop, compiled here and now for this machine."""
 
 import ctypes
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 
 import numpy as np
+from c_compiler import FLAGS, library
 from case import Case
 from numpy.typing import NDArray
 
 from sojourn.simulation.alias import alias_table
 from sojourn.simulation.streams import CLOCK, EDGE, HEIGHT, ROUTING, SERVICE, keys
-
-SOURCE = Path(__file__).with_name("jump_chain.c")
-FLAGS = ("-O3", "-march=native")
 
 # the structures of jump_chain.c
 CLIENT = np.dtype([("head", "u4"), ("tail", "u4"), ("length", "u4"), ("group", "u4")])
@@ -36,27 +30,13 @@ class _Chain(ctypes.Structure):
     )
 
 
-def compiler() -> str | None:
-    """The C compiler's version line, None where there is none."""
-    if shutil.which("gcc") is None:
-        return None
-    return subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-
-
-def _library() -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "jump_chain.so"
-        subprocess.run(["gcc", *FLAGS, "-shared", "-fPIC", "-o", str(path), str(SOURCE), "-lm"], check=True)
-        return ctypes.CDLL(str(path))
-
-
 class CLoop:
     """The C loop on one case; the streams are those of sojourn's run with the same seed."""
 
     name = "C loop, gcc " + " ".join(FLAGS)
 
     def __init__(self, case: Case, seed: int) -> None:
-        self._advance = _library().advance
+        self._advance = library("jump_chain").advance
         self._advance.argtypes = [ctypes.POINTER(_Chain), ctypes.c_int64]
         self._advance.restype = None
         self._groups = _groups(case)

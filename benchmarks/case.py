@@ -1,22 +1,23 @@
 """A case of the simulator's benchmark, and what every side of it must offer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn import Fleet, Plan, analyze
+from sojourn import Analysis, Fleet, Law, Plan, analyze
 from sojourn.simulation.start import place
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fleet with exponential service, uniform p, and C tasks."""
+    """A fleet, uniform p, and C tasks."""
 
     name: str
     fleet: Fleet
     concurrency: int
+    start: str = "stationary"
 
     @property
     def plan(self) -> Plan:
@@ -25,13 +26,18 @@ class Case:
 
     @property
     def exact(self) -> NDArray[np.float64]:
-        """Exact mean staleness of one client of each group."""
-        return analyze(self.fleet, self.plan).staleness()
+        """Mean staleness of one client of each group, exact where service is exponential."""
+        return self._exponential.staleness()
 
     @property
     def throughput(self) -> float:
-        """Exact server steps per unit of simulated time."""
-        return float(analyze(self.fleet, self.plan).throughput)
+        """Server steps per unit of simulated time, exact where service is exponential."""
+        return float(self._exponential.throughput)
+
+    @property
+    def _exponential(self) -> Analysis:
+        fleet = replace(self.fleet, law=())
+        return analyze(fleet, Plan.uniform(fleet, concurrency=self.concurrency))
 
     @property
     def rates(self) -> list[float]:
@@ -39,13 +45,18 @@ class Case:
         return self.fleet.rate[self.fleet.group_of_client].tolist()
 
     @property
+    def laws(self) -> list[Law]:
+        """Service law of each client."""
+        return [self.fleet.law[group] for group in self.fleet.group_of_client]
+
+    @property
     def warmup(self) -> int:
         """Steps until the initial tasks, whose age is not known, are forgotten."""
         return int(8 * (self.exact.max() + 1))
 
     def queues(self, seed: int) -> list[int]:
-        """Tasks at each client at the beginning, drawn from the stationary law."""
-        return place("stationary", self.fleet, self.plan, np.random.default_rng(seed)).tolist()
+        """Tasks at each client at the beginning, placed as `start` says."""
+        return place(self.start, self.fleet, self.plan, np.random.default_rng(seed)).tolist()
 
 
 class Side(Protocol):
@@ -63,4 +74,10 @@ class Side(Protocol):
 CASES = (
     Case("n=10, C=1000", Fleet.of(fast=(5, 1.2), slow=(5, 1.0)), 1000),
     Case("n=100, C=100", Fleet.of(fast=(50, 4.0), slow=(50, 1.0)), 100),
+)
+
+EVENT_CASES = tuple(
+    Case(f"{case.name}, {law.name}", replace(case.fleet, law=(law,) * case.fleet.groups), case.concurrency, "even")
+    for law in (Law("lognormal", 1.0), Law())
+    for case in CASES
 )

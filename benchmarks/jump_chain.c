@@ -2,10 +2,7 @@
  *
  * The same draws from the same streams, so the same jumps: the benchmark checks that the sums agree exactly. */
 
-#include <math.h>
-#include <stdint.h>
-
-#define MOVE 0x9E3779B97F4A7C15ull
+#include "streams.h"
 
 struct client {
     uint32_t head, tail, length, group;
@@ -39,48 +36,6 @@ struct chain {
     double clock;
 };
 
-static inline uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-}
-
-static inline double unit(uint64_t bits)
-{
-    return (double)(int64_t)(bits >> 11) * 0x1p-53;
-}
-
-static __attribute__((noinline)) double edge_case(int64_t layer, double x, struct chain *chain, uint64_t *key)
-{
-    const double *edge = chain->edge, *height = chain->height;
-    double shift = 0;
-    for (;;) {
-        if (layer == 0) {
-            shift += edge[1];
-        } else {
-            *key += MOVE;
-            if (height[layer] + (height[layer + 1] - height[layer]) * unit(mix(*key)) < exp(-x))
-                return shift + x;
-        }
-        *key += MOVE;
-        uint64_t bits = mix(*key);
-        layer = bits & 255;
-        x = unit(bits) * edge[layer];
-        if (x < edge[layer + 1])
-            return shift + x;
-    }
-}
-
-static inline double exponential(struct chain *chain, uint64_t *key)
-{
-    *key += MOVE;
-    uint64_t bits = mix(*key);
-    int64_t layer = bits & 255;
-    double x = unit(bits) * chain->edge[layer];
-    return x < chain->edge[layer + 1] ? x : edge_case(layer, x, chain, key);
-}
-
 /* Bring the classes up to date; returns the total rate of the busy clients. */
 static inline double add_up(struct chain *chain)
 {
@@ -97,7 +52,7 @@ static inline uint32_t finish(struct chain *chain, uint64_t *serve, uint64_t *ti
                               struct class **class, uint32_t *place)
 {
     for (;;) {
-        *now += exponential(chain, ticks) / total;
+        *now += exponential(chain->edge, chain->height, ticks) / total;
         *serve += MOVE;
         double point = unit(mix(*serve)) * total, begin = 0;
         int64_t c = 0;

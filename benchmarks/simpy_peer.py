@@ -5,12 +5,15 @@ small part of a step.
 """
 
 from collections import deque
+from math import log
 from random import Random
 
 import numpy as np
 import simpy
 from case import Case
 from numpy.typing import NDArray
+
+from sojourn import Law
 
 
 class _Simpy:
@@ -21,8 +24,9 @@ class _Simpy:
     def __init__(self, case: Case, seed: int) -> None:
         self._throughput = case.throughput
         self._group = case.fleet.group_of_client.tolist()
-        self._rates = case.rates
+        self._law = [_service(law, rate) for law, rate in zip(case.laws, case.rates, strict=True)]
         self._random = Random(seed)
+        self._draw = self._random.expovariate if case.fleet.exponential else self._random.lognormvariate
         self._env = simpy.Environment()
         self._step = 0
         self._arrivals = [0] * case.fleet.groups
@@ -45,6 +49,12 @@ class _Simpy:
         return np.array(self._arrivals, dtype=np.float64), np.array(self._staleness, dtype=np.float64)
 
 
+def _service(law: Law, rate: float) -> tuple[float, ...]:
+    """What the generator wants to know for a service time of mean 1/rate."""
+    sigma = law.parameter
+    return (rate,) if sigma is None else (-log(rate) - sigma * sigma / 2, sigma)
+
+
 class Resources(_Simpy):
     """A Resource for each client and a process for each task: the idiom of simpy's manual."""
 
@@ -57,14 +67,14 @@ class Resources(_Simpy):
                 self._env.process(self._task(client))
 
     def _task(self, client: int):
-        env, servers, group, rates = self._env, self._servers, self._group, self._rates
-        arrivals, staleness, clients = self._arrivals, self._staleness, len(rates)
-        uniform, service = self._random.random, self._random.expovariate
+        env, servers, group, law = self._env, self._servers, self._group, self._law
+        arrivals, staleness, clients = self._arrivals, self._staleness, len(law)
+        uniform, service = self._random.random, self._draw
         sent = 0
         while True:
             with servers[client].request() as turn:
                 yield turn
-                yield env.timeout(service(rates[client]))
+                yield env.timeout(service(*law[client]))
             arrivals[group[client]] += 1
             staleness[group[client]] += self._step - sent
             self._step += 1
@@ -84,12 +94,12 @@ class Stores(_Simpy):
             self._env.process(self._client(client))
 
     def _client(self, me: int):
-        env, inboxes, group, rate = self._env, self._inboxes, self._group[me], self._rates[me]
-        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), inboxes[me]
-        uniform, service = self._random.random, self._random.expovariate
+        env, inboxes, group, law = self._env, self._inboxes, self._group[me], self._law[me]
+        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._law), inboxes[me]
+        uniform, service = self._random.random, self._draw
         while True:
             sent = yield mine.get()
-            yield env.timeout(service(rate))
+            yield env.timeout(service(*law))
             arrivals[group] += 1
             staleness[group] += self._step - sent
             self._step += 1
@@ -108,14 +118,14 @@ class BareEvents(_Simpy):
             self._env.process(self._client(client))
 
     def _client(self, me: int):
-        env, queues, idle, group, rate = self._env, self._queues, self._idle, self._group[me], self._rates[me]
-        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._rates), queues[me]
-        uniform, service = self._random.random, self._random.expovariate
+        env, queues, idle, group, law = self._env, self._queues, self._idle, self._group[me], self._law[me]
+        arrivals, staleness, clients, mine = self._arrivals, self._staleness, len(self._law), queues[me]
+        uniform, service = self._random.random, self._draw
         while True:
             if not mine:
                 idle[me] = env.event()
                 yield idle[me]
-            yield env.timeout(service(rate))
+            yield env.timeout(service(*law))
             arrivals[group] += 1
             staleness[group] += self._step - mine.popleft()
             self._step += 1

@@ -290,7 +290,7 @@ def test_the_order_of_the_groups_is_part_of_the_fleet():
         ({"data_size": [math.inf, 1]}, "data_size of group 'a' must be positive and finite, got inf"),
         ({"uplink_power": [1, -1]}, "uplink_power of group 'b' must be non-negative and finite, got -1.0"),
         ({"name": ("a", "a")}, "group names must be unique, got 'a' more than once"),
-        ({"name": ("a", "")}, "a group name must be non-empty, .* got ''"),
+        ({"name": ("a", "")}, "a group name must be printable, .* got ''"),
         ({"name": ("a", " b")}, "a group name must be .*without .*outer spaces, got ' b'"),
         ({"name": ("a", "b=c")}, "a group name must be .*without '=', ',' or outer spaces, got 'b=c'"),
         ({"name": ("a", "b,c")}, "a group name must be .* got 'b,c'"),

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sojourn import InvalidInput, Trace, TraceWriter, UnreadableFile, scan
-from sojourn.trace import APPLIED, COLUMNS, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
+from sojourn import InvalidInput, Trace, UnreadableFile, scan
+from sojourn.trace import APPLIED, COLUMNS, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED, TraceWriter
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 NAN = float("nan")

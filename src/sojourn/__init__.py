@@ -14,14 +14,17 @@ _HOME = {
     "Law": "law",
     "Plan": "plan",
     "Trace": "trace",
-    "TraceWriter": "trace",
     "scan": "trace",
     "Analysis": "theory.analysis",
     "analyze": "theory.analysis",
-    "Regime": "theory.scaling",
     "regime": "theory.scaling",
+    "Fit": "fitting.from_trace",
+    "fit": "fitting.from_trace",
     "simulate": "simulation.record",
     "record": "simulation.record",
+    "Scenario": "simulation.scenario",
+    "Dispatcher": "simulation.scenario",
+    "Availability": "simulation.availability",
     "Summary": "simulation.summary",
     "measure": "simulation.summary",
     "Estimate": "simulation.estimate",
@@ -38,22 +41,25 @@ if TYPE_CHECKING:
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
+    from sojourn.fitting.from_trace import Fit as Fit
+    from sojourn.fitting.from_trace import fit as fit
     from sojourn.fleet import Fleet as Fleet
     from sojourn.law import Law as Law
     from sojourn.plan import Plan as Plan
+    from sojourn.simulation.availability import Availability as Availability
     from sojourn.simulation.estimate import Estimate as Estimate
     from sojourn.simulation.record import record as record
     from sojourn.simulation.record import simulate as simulate
+    from sojourn.simulation.scenario import Dispatcher as Dispatcher
+    from sojourn.simulation.scenario import Scenario as Scenario
     from sojourn.simulation.summary import Summary as Summary
     from sojourn.simulation.summary import measure as measure
     from sojourn.simulation.transient import Transient as Transient
     from sojourn.simulation.transient import transient as transient
     from sojourn.theory.analysis import Analysis as Analysis
     from sojourn.theory.analysis import analyze as analyze
-    from sojourn.theory.scaling import Regime as Regime
     from sojourn.theory.scaling import regime as regime
     from sojourn.trace import Trace as Trace
-    from sojourn.trace import TraceWriter as TraceWriter
     from sojourn.trace import scan as scan
 
 

@@ -76,7 +76,6 @@ def read_columns(path: Path) -> Columns:
 
 def _read_csv(path: Path) -> list[tuple[str, Mapping[str, object]]]:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        csv.field_size_limit(1 << 24)  # an empirical law may hold thousands of durations
         lines = csv.reader(file)
         header = [cell.strip() for cell in next(lines, [])]
         if len(set(header)) < len(header):

@@ -25,7 +25,7 @@ PARAMETERS: dict[str, tuple[str, float] | None] = {
     "hyperexponential": ("scv", 1.0),
     "empirical": None,
 }
-MOST_DURATIONS = 2000
+MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
 _TEXT = re.compile(r"^\s*([a-z]+)\s*(?:\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?\s*$")
 _EMPIRICAL = re.compile(r"^\s*empirical\s*\(([^)]*)\)\s*$")

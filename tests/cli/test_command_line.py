@@ -199,6 +199,79 @@ def test_bad_sizes_are_refused_and_nothing_is_written(call, two, tmp_path, words
     assert not list(tmp_path.glob("t.parquet*"))
 
 
+def test_laws_links_and_a_busy_server_are_set_on_the_command_line(call, two):
+    words = ["--law", "deterministic", "--law", "slow=lognormal(sigma=0.5)", "--uplink", "5:gamma(shape=2)"]
+    words += ["--downlink", "slow=2", "--server-rate", "50", "--steps", "2000", "--json"]
+    code, out, _ = call("simulate", two, *words)
+    content = json.loads(out)
+    assert code == 0
+    assert content["engine"] == "events"
+    assert content["start"] == "even"
+    # a fast task takes 1/1.2 of service, and at least its links and its time at the server on average
+    assert content["groups"][0]["sojourn"]["value"] > 1 / 1.2 + 0.2
+    code, out, _ = call("analyze", two, "--uplink", "5", "--downlink", "slow=2", "--server-rate", "50", "--json")
+    content = json.loads(out)
+    assert content["server_utilisation"] == pytest.approx(content["throughput"] / 50)
+    assert content["groups"][0]["on_links"] == pytest.approx(content["throughput"] * 0.1 * 0.2)
+
+
+@pytest.mark.parametrize("name", ["pure", "shuffled", "idle", "rounds(wait=5, interaction=3)"])
+def test_a_dispatcher_is_chosen_by_its_name_and_the_theory_is_said_to_be_another(call, two, name):
+    code, out, _ = call("simulate", two, "--dispatcher", name, "--local-steps", 3, "--steps", 2000)
+    assert code == 0
+    assert "the theory is that of routed tasks" in out
+    assert "off" in out
+
+
+def test_periodic_calls_and_availability_on_the_command_line(call, two, tmp_path):
+    periodic = "periodic(contacts=2, waiting=4, interaction=3)"
+    code, out, _ = call("simulate", two, "--dispatcher", periodic, "--local-steps", 20, "--steps", 2000, "--json")
+    assert code == 0
+    assert json.loads(out)["throughput"]["value"] == pytest.approx(2 / 7)
+    (tmp_path / "away.toml").write_text('[[availability]]\nname = "churn"\non = 5\noff = 5\nleave = "lose"\n')
+    for text in (tmp_path / "away.toml", "churn(on=5, off=5, leave=lose)"):
+        code, out, _ = call("simulate", two, "--availability", text, "--steps", 2000)
+        assert code == 0
+        assert "tasks were lost or dropped, which the theory does not know" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--law", "lognormal"], "law lognormal needs its parameter sigma"),
+        (["--uplink", "fast"], "uplink must be a rate, optionally with :law, got 'fast'"),
+        (["--uplink", "-3"], "uplink_rate of group 'fast' must be positive"),
+        (["--server-rate", "-1"], "server_rate must be positive"),
+        (["--dispatcher", "random"], "dispatcher must be one of"),
+        (["--availability", "sometimes"], "availability must be one of"),
+        (["--availability", "none.toml"], "availability file none.toml does not exist"),
+        (["--engine", "fast"], "engine must be one of auto, jump chain, events, got 'fast'"),
+        (["--law", "deterministic", "--start", "stationary"], "start stationary needs the paper's network"),
+    ],
+)
+def test_a_scenario_written_wrongly_is_one_sentence(call, two, words, message):
+    code, out, err = call("simulate", two, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_fit_writes_a_fleet_from_a_trace(call, two, tmp_path):
+    call("simulate", two, "-C", 30, "--steps", 20_000, "--out", tmp_path / "t.parquet")
+    words = ["fit", tmp_path / "t.parquet", "--fleet", two, "--out", tmp_path / "fitted.csv"]
+    code, out, err = call(*words)
+    assert code == 0
+    assert "exponential" in out
+    assert "wrote" in err
+    assert Fleet.load(tmp_path / "fitted.csv").rate == pytest.approx([1.2, 1.0], rel=0.05)
+    code, out, _ = call(*words, "--law", "exponential", "--json")
+    content = json.loads(out)
+    assert content["by"] == "group"
+    assert content["groups"][0]["rate_low"] < content["groups"][0]["rate"] < content["groups"][0]["rate_high"]
+    assert call("fit", two, "--out", tmp_path / "x.csv")[0] == 2
+    assert call("fit", tmp_path / "t.parquet", "--out", tmp_path / "x.txt")[2].startswith("error: --out must end in")
+
+
 def test_a_missing_fleet_is_said(call, tmp_path):
     code, _, err = call("analyze", tmp_path / "none.csv")
     assert code == 2

@@ -7,6 +7,7 @@ import typer
 
 from sojourn import __version__
 from sojourn.cli.analyze import analyze
+from sojourn.cli.fit import fit
 from sojourn.cli.simulate import simulate
 from sojourn.errors import SojournError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(analyze)
 app.command()(simulate)
+app.command()(fit)
 
 
 def _version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ fitted in the same way, so that it knows about the fitted rates and parameter. T
 farther from their fit than the data (Besag and Clifford), at most 199.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, nan
 
 import numpy as np
@@ -43,6 +43,8 @@ class Choice:
     refused: "Choice | None" = None
     """The best law with a formula, where it did not fit and the empirical law took its place."""
     likelihood: float = nan
+    scv: float = nan
+    """Squared coefficient of variation, averaged over the laws that compete; NaN = the law's own."""
     error: float = 0.0
     """Standard error of the logarithm of the law's parameter; 0 = not fitted."""
 
@@ -68,8 +70,11 @@ def choose(sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = M
     names = CANDIDATES if sample.freedom >= FEWEST_FITTED else CANDIDATES[:1]
     price = max(4.0, log(sample.size)) / 2
     fits = [of_family(name, sample) for name in names]
-    best = max(fits, key=lambda found: found.likelihood - price * (found.law.parameter is not None))
-    choice = tested(best, sample, fitted=True)
+    merit = np.array([found.likelihood - price * (found.law.parameter is not None) for found in fits])
+    choice = tested(fits[int(np.argmax(merit))], sample, fitted=True)
+    weight = np.exp(merit - merit.max())
+    scv = float(weight @ [found.law.scv for found in fits] / weight.sum())
+    choice = replace(choice, scv=scv)
     if choice.p_value < REFUSED and sample.size >= ENOUGH:
         return empirical(sample, most, choice)
     return choice
@@ -125,7 +130,7 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
     law = best.law
     distance = distance_to(law, sample, best.log_rate)
     if sample.freedom < FEWEST_TESTED:
-        return Choice(law, distance, nan, None, best.likelihood, best.error)
+        return Choice(law, distance, nan, None, best.likelihood, error=best.error)
     part = sample.thinned(TESTED)
     mine = _refit(law, part, fitted) if part is not sample else best
     bar = distance_to(mine.law, part, mine.log_rate)
@@ -136,8 +141,8 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
         other = _refit(mine.law, again, fitted)
         farther += distance_to(other.law, again, other.log_rate) >= bar
         if farther == FARTHER:
-            return Choice(law, distance, FARTHER / drawn, None, best.likelihood, best.error)
-    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood, best.error)
+            return Choice(law, distance, FARTHER / drawn, None, best.likelihood, error=best.error)
+    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood, error=best.error)
 
 
 def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:

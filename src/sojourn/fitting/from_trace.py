@@ -160,7 +160,9 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
 
 def _evidence(durations: Durations, choices: Sequence[Choice]) -> Evidence:
     laws = tuple(choice.law for choice in choices)
-    return Evidence(durations.finished, durations.total, durations.running, durations.age, laws)
+    known = {id(choice): choice.law.scv if np.isnan(choice.scv) else choice.scv for choice in choices}
+    scv = np.array([known[id(choice)] for choice in choices])
+    return Evidence(durations.finished, durations.total, durations.running, durations.age, laws, scv)
 
 
 def _uplinks(

@@ -80,13 +80,13 @@ class Population:
         return (density * np.exp(z)).sum(axis=1), _quantile(z, below, tail), _quantile(z, below, 1 - tail)
 
 
-def _grids(shape: Floats, exposure: Floats, a: float, location: float) -> Floats:
+def _grids(shape: Floats, exposure: Floats, a: float, location: float, points: int = GRID) -> Floats:
     """Log rates around each client's posterior under a gamma population, wide enough for the other populations."""
     both = a + shape
     low, middle, high = (np.log(np.maximum(gammaincinv(both, q), 1e-300)) for q in (1e-5, 0.5, 1 - 1e-5))
     low, high = middle - 1.3 * (middle - low), middle + 1.5 * (high - middle)
     centre = -np.log(a * np.exp(-location) + exposure)
-    return np.asarray((centre + low)[:, None] + (high - low)[:, None] * np.linspace(0, 1, GRID))
+    return np.asarray((centre + low)[:, None] + (high - low)[:, None] * np.linspace(0, 1, points))
 
 
 def _quantile(z: Floats, below: Floats, level: float) -> Floats:
@@ -106,9 +106,11 @@ def population(shape: Floats, exposure: Floats, families: int = 2) -> Population
     if families == 2:
         spread, value, location, _ = found[0]
         top = int(np.argmax(value))
-        z = _grids(K, B, spread[top] ** -2, location[top])
-        wide = np.geomspace(max(LEAST_SPREAD, spread[0] / 2), min(2.0, 2 * spread[-1]), 24)
-        found.append(_narrowed(_lognormal(K, B, z), wide))
+        z = _grids(K, B, spread[top] ** -2, location[top], 2 * GRID)
+        finest = float((z[:, 1] - z[:, 0]).max())  # a narrower normal would fall between the points
+        if spread[-1] > 2 * finest:  # else gamma and lognormal look the same
+            wide = np.geomspace(max(finest, spread[0] / 2), min(2.0, 2 * spread[-1]), 24)
+            found.append(_narrowed(_lognormal(K, B, z), wide, finest))
     best = max(value.max() for _, value, _, _ in found)
     spread, value, location, width = (np.concatenate(column) for column in zip(*found, strict=True))
     step = np.concatenate([np.full(s.size, s[1] - s[0]) for s, _, _, _ in found])
@@ -121,12 +123,12 @@ def population(shape: Floats, exposure: Floats, families: int = 2) -> Population
     )
 
 
-def _narrowed(profile: Profile, spread: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+def _narrowed(profile: Profile, spread: Floats, least: float = 0.0) -> tuple[Floats, Floats, Floats, Floats]:
     """The profile at midpoints of the spreads that matter."""
     for _ in range(3):
         value = profile(spread)[0]
         near = np.flatnonzero(value > value.max() - NEGLIGIBLE)
-        low = spread[near[0] - 1] if near[0] > 0 else 0.0
+        low = spread[near[0] - 1] if near[0] > 0 else least
         high = spread[min(near[-1] + 1, spread.size - 1)]
         spread = low + (high - low) * (np.arange(SPREADS) + 0.5) / SPREADS
     return (spread, *profile(spread))

@@ -55,12 +55,13 @@ class Evidence:
     age: Floats
     laws: Sequence[Law]
     """Law of each unit; equal laws may be one object."""
+    variation: Floats
+    """Squared coefficient of variation of each unit."""
 
     @property
     def scv(self) -> Floats:
         """Squared coefficient of variation of each unit's law."""
-        known = {id(law): max(law.scv, LEAST_SCV) for law in self.laws}
-        return np.array([known[id(law)] for law in self.laws])
+        return np.maximum(self.variation, LEAST_SCV)
 
     def at(self, rate: Floats, scv: Floats) -> tuple[Floats, Floats]:
         """Shape and exposure of each unit's gamma likelihood near the given rates."""

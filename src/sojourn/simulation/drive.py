@@ -234,7 +234,7 @@ class OnlineEngine:
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
     >>> online = OnlineEngine(fleet, Plan.uniform(fleet, 4), Scenario(), np.ones(4, np.int64), keys(1))
     >>> for task in online.tasks(3):
-    ...     online.send(work=task.applied_step + 1)
+    ...     sent_to = online.send(work=task.applied_step + 1)
     >>> online.step
     3
     """

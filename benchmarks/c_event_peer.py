@@ -1,0 +1,82 @@
+"""The same event engine as a plain C loop: a heap of events, durations named by client and number."""
+
+import ctypes
+
+import numpy as np
+from c_compiler import FLAGS, library
+from case import Case
+from numpy.typing import NDArray
+
+from sojourn.simulation.alias import alias_table
+from sojourn.simulation.streams import EDGE, HEIGHT, ROUTING, SERVICE, keys
+
+# the structures of event_heap.c
+CLIENT = np.dtype([*((name, "u4") for name in ("head", "tail", "length", "group")), ("served", "i8")])
+SLOT = np.dtype([("dispatched_step", "i8"), ("following", "u4")], align=True)
+GROUP = np.dtype(
+    [("time", "f8"), ("sigma", "f8"), ("keep", "f8")]
+    + [(name, "u4") for name in ("other", "first", "members", "unused")]
+    + [("arrivals", "i8"), ("staleness", "i8")]
+)
+EVENT = np.dtype([("time", "f8"), ("mark", "i8")])
+
+
+class _Run(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("clients", "slots", "groups", "heap", "edge", "height")),
+        *((name, ctypes.c_int64) for name in ("client_count", "group_count", "step", "size", "sequence", "hole")),
+        *((name, ctypes.c_uint64) for name in ("route", "serve")),
+    )
+
+
+class CHeap:
+    """The C loop on one case; the streams are those of sojourn's run with the same seed."""
+
+    name = "C event heap, gcc " + " ".join(FLAGS)
+
+    def __init__(self, case: Case, seed: int) -> None:
+        made = library("event_heap")
+        self._advance = made.advance
+        self._advance.argtypes = [ctypes.POINTER(_Run), ctypes.c_int64]
+        self._advance.restype = made.start.restype = None
+        self._groups = _groups(case)
+        self._run, self._kept = _run(self._groups, case, seed)
+        made.start(ctypes.byref(self._run))
+        self.advance(case.warmup)
+        self._groups["arrivals"] = self._groups["staleness"] = 0
+
+    def advance(self, steps: int) -> int:
+        """Go on for `steps` steps; returns the steps done."""
+        self._advance(ctypes.byref(self._run), steps)
+        return steps
+
+    def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
+        return self._groups["arrivals"].astype(np.float64), self._groups["staleness"].astype(np.float64)
+
+
+def _groups(case: Case) -> NDArray[np.void]:
+    fleet = case.fleet
+    groups = np.zeros(fleet.groups, GROUP)
+    groups["time"], groups["first"], groups["members"] = 1 / fleet.rate, fleet.first_client, fleet.count
+    groups["sigma"] = [law.parameter or 0.0 for law in fleet.law]
+    groups["keep"], groups["other"] = alias_table(fleet.count * case.plan.sampling)
+    return groups
+
+
+def _run(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Run, dict[str, NDArray]]:
+    """The run at its beginning, and the arrays that it points to."""
+    queues = np.array(case.queues(seed))
+    first_slot = np.cumsum(queues) - queues
+    clients = np.zeros(queues.size, CLIENT)
+    clients["head"], clients["tail"], clients["length"] = first_slot, first_slot + queues - 1, queues
+    clients["group"] = case.fleet.group_of_client
+    slots = np.zeros(case.concurrency, SLOT)
+    slots["following"] = np.arange(1, case.concurrency + 1)
+    kept = {"clients": clients, "slots": slots, "groups": groups, "heap": np.zeros(queues.size + 1, EVENT)}
+    kept |= {"edge": EDGE, "height": HEIGHT}
+    run = _Run(**{name: array.ctypes.data for name, array in kept.items()})
+    run.client_count, run.group_count = queues.size, groups.size
+    streams = keys(seed)
+    run.route, run.serve = int(streams[ROUTING]), int(streams[SERVICE])
+    return run, kept

@@ -1,0 +1,45 @@
+"""Exact solutions against each other: ours against LINE, and our contour against our own mean value analysis."""
+
+from collections.abc import Callable
+from time import thread_time
+
+import line_peer
+import numpy as np
+from figure import Figure
+from numpy.typing import NDArray
+
+from sojourn.theory.jackson import ClosedNetwork, Method
+
+Solve = Callable[[], NDArray[np.float64]]
+POPULATION = 10_000
+
+
+def against_line(rounds: int) -> list[Figure]:
+    """Mean queues of 1000 different clients; ours comes first."""
+    load = np.linspace(0.5, 1.5, 1000) / 1000
+    ours, theirs = Figure("sojourn, ClosedNetwork.solve", []), Figure(line_peer.NAME, [], 30.0)
+    return _compare(rounds, (ours, _solve(load, None)), (theirs, lambda: line_peer.queues(load, POPULATION)))
+
+
+def contour_against_mva(rounds: int) -> list[Figure]:
+    """Mean queues of 100 000 different clients; the contour comes first."""
+    load = np.random.default_rng(1).lognormal(sigma=0.5, size=100_000) / 100_000
+    contour, mva = Figure("sojourn, contour", []), Figure("sojourn, mean value analysis", [], 2.0)
+    return _compare(rounds, (contour, _solve(load, "contour")), (mva, _solve(load, "mva")))
+
+
+def _solve(load: NDArray[np.float64], method: Method | None) -> Solve:
+    return lambda: ClosedNetwork.solve(load, np.ones(load.size), POPULATION, method=method).queue
+
+
+def _compare(rounds: int, *sides: tuple[Figure, Solve]) -> list[Figure]:
+    """Time the sides turn by turn, after their queues have been found the same."""
+    (first, ours), (second, theirs) = sides
+    if not np.abs(ours() / theirs() - 1).max() <= 1e-9:
+        raise SystemExit(f"{first.name} and {second.name} disagree about the mean queues")
+    for _ in range(rounds):
+        for figure, solve in sides:
+            began = thread_time()
+            solve()
+            figure.seconds.append(thread_time() - began)
+    return [first, second]
