@@ -8,6 +8,7 @@ from case import Case
 from numpy.typing import NDArray
 
 from sojourn.simulation.alias import alias_table
+from sojourn.simulation.draws import NORMAL_EDGE, NORMAL_HEIGHT
 from sojourn.simulation.streams import EDGE, HEIGHT, ROUTING, SERVICE, keys
 
 # the structures of event_heap.c
@@ -21,9 +22,12 @@ GROUP = np.dtype(
 EVENT = np.dtype([("time", "f8"), ("mark", "i8")])
 
 
+_TABLES = ("edge", "height", "normal_edge", "normal_height")
+
+
 class _Run(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("clients", "slots", "groups", "heap", "edge", "height")),
+        *((name, ctypes.c_void_p) for name in ("clients", "slots", "groups", "heap", *_TABLES)),
         *((name, ctypes.c_int64) for name in ("client_count", "group_count", "step", "size", "sequence", "hole")),
         *((name, ctypes.c_uint64) for name in ("route", "serve")),
     )
@@ -74,7 +78,7 @@ def _run(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Run, dict[st
     slots = np.zeros(case.concurrency, SLOT)
     slots["following"] = np.arange(1, case.concurrency + 1)
     kept = {"clients": clients, "slots": slots, "groups": groups, "heap": np.zeros(queues.size + 1, EVENT)}
-    kept |= {"edge": EDGE, "height": HEIGHT}
+    kept |= dict(zip(_TABLES, (EDGE, HEIGHT, NORMAL_EDGE, NORMAL_HEIGHT), strict=True))
     run = _Run(**{name: array.ctypes.data for name, array in kept.items()})
     run.client_count, run.group_count = queues.size, groups.size
     streams = keys(seed)

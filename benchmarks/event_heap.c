@@ -34,7 +34,7 @@ struct run {
     struct slot *slots;
     struct group *groups;
     struct event *heap;
-    const double *edge, *height;
+    const double *edge, *height, *normal_edge, *normal_height;
     int64_t client_count, group_count, step, size, sequence, hole;
     uint64_t route, serve;
 };
@@ -90,14 +90,37 @@ static inline struct event pop(struct run *run)
     return run->heap[0];
 }
 
+/* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/simulation/draws.py. */
+static inline double normal(const double *edge, const double *height, uint64_t key)
+{
+    for (;;) {
+        key += MOVE;
+        uint64_t bits = mix(key);
+        int64_t layer = bits & 255;
+        double x = unit(bits) * edge[layer];
+        int accepted = x < edge[layer + 1];
+        if (!accepted && layer == 0) {
+            do {
+                x = -log(1 - unit(mix(key + MOVE))) / edge[1];
+                key += MOVE + MOVE;
+            } while (!(-2 * log(1 - unit(mix(key))) > x * x));
+            x += edge[1];
+            accepted = 1;
+        } else if (!accepted) {
+            key += MOVE;
+            accepted = height[layer] + (height[layer + 1] - height[layer]) * unit(mix(key)) < exp(-0.5 * x * x);
+        }
+        if (accepted)
+            return bits & 256 ? x : -x;
+    }
+}
+
 /* A duration with mean one, from the stream that belongs to `key`. */
 static inline double duration(struct run *run, double sigma, uint64_t key)
 {
     if (sigma == 0)
         return exponential(run->edge, run->height, &key);
-    double radius = sqrt(-2 * log(1 - unit(mix(key + MOVE))));
-    double normal = radius * cos(2 * M_PI * unit(mix(key + MOVE + MOVE)));
-    return exp(sigma * normal - 0.5 * sigma * sigma);
+    return exp(sigma * normal(run->normal_edge, run->normal_height, key) - 0.5 * sigma * sigma);
 }
 
 static inline void begin(struct run *run, uint32_t client, double now)

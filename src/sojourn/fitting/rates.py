@@ -161,12 +161,7 @@ def pooled(evidence: Evidence, confidence: float) -> Rates:
     exposed = evidence.total + np.bincount(evidence.running, evidence.age, scv.size)
     rate = (evidence.finished + 1) / (exposed + 1 / overall)
     tail = (1 - confidence) / 2
-    for _ in range(MOST_ROUNDS):
-        shape, exposure = evidence.at(rate, scv)
-        before = rate
-        rate = population(shape, exposure, families=1).posterior(shape, exposure, tail)[0]
-        if evidence.age.size == 0 or np.allclose(rate, before, rtol=1e-3, atol=0):
-            break
+    shape, exposure = evidence.at(rate, scv)
     people = population(shape, exposure)
     rate, low, high = people.posterior(shape, exposure, tail)
     certain = np.array([law.name == "deterministic" for law in evidence.laws]) & (evidence.finished > 0)

@@ -289,7 +289,9 @@ def choose(e: Engine, finisher: int) -> tuple[int, float]:
 
 @hot
 def free(e: Engine, client: int) -> None:
-    """One task of the client has ended."""
+    """One task of the client has ended; only the idle dispatcher needs to know."""
+    if e.world[0].dispatcher != IDLE:
+        return
     e.clients[client].outstanding -= 1
     if e.clients[client].outstanding == 0:
         size = e.world[0].idlers
@@ -311,13 +313,14 @@ def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int,
     task.dispatched_at = now
     task.reached_at = task.started_at = task.finished_at = np.nan
     e.clients[client].sent += 1
-    e.clients[client].outstanding += 1
-    if e.clients[client].outstanding == 1:
-        size = e.world[0].idlers - 1
-        e.world[0].idlers = size
-        last, place = e.idle[size], e.clients[client].idle_place
-        e.idle[place] = last
-        e.clients[last].idle_place = place
+    if e.world[0].dispatcher == IDLE:
+        e.clients[client].outstanding += 1
+        if e.clients[client].outstanding == 1:
+            size = e.world[0].idlers - 1
+            e.world[0].idlers = size
+            last, place = e.idle[size], e.clients[client].idle_place
+            e.idle[place] = last
+            e.clients[last].idle_place = place
     law = e.groups[e.clients[client].group]
     if law.downlink_time == 0.0:
         join(e, sums, slot, now, began)
