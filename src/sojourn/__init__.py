@@ -7,7 +7,7 @@ that `import sojourn` stays light.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from sojourn.version import __version__
 
 _HOME = {
     "Fleet": "fleet",

@@ -61,7 +61,7 @@ def analyze(
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
-    from sojourn import __version__
+    from sojourn.version import __version__
 
     fleet, plan = analysis.fleet, analysis.plan
     stale = {

@@ -49,7 +49,7 @@ def fit(
 
 def content(found: "Fit") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
-    from sojourn import __version__
+    from sojourn.version import __version__
 
     fleet = found.fleet
     columns = ("rate_low", "rate_high", "observations", "censored", "distance", "p_value")

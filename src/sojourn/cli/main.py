@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from sojourn import __version__
 from sojourn.cli.analyze import analyze
 from sojourn.cli.fit import fit
 from sojourn.cli.simulate import simulate
 from sojourn.errors import SojournError
+from sojourn.version import __version__
 
 app = typer.Typer(
     name="sojourn",

@@ -170,7 +170,7 @@ def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: b
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
-    from sojourn import __version__
+    from sojourn.version import __version__
 
     fleet, plan = summary.fleet, summary.plan
     values = {"staleness": exact.staleness(), **{key: getattr(exact, key) for key in ESTIMATES[1:]}}

@@ -15,6 +15,7 @@ from sojourn.simulation.runners import Runner, runner
 from sojourn.simulation.scenario import Scenario
 from sojourn.simulation.summary import Progress, check_run
 from sojourn.trace import COLUMNS, Trace, TraceWriter
+from sojourn.version import __version__
 
 CHUNK = 1_000_000
 
@@ -97,8 +98,6 @@ def _pieces(run: Runner, steps: int) -> Iterator[Columns]:
 def _facts(
     run: Runner, fleet: Fleet, plan: Plan, start: str, seed: int, scenario: Scenario | None, complete: bool
 ) -> dict[str, Any]:
-    from sojourn import __version__
-
     return {
         "origin": "simulated",
         "engine": run.name,
