@@ -67,12 +67,12 @@ class Population:
         return mean, low, high
 
     def _posterior(self, shape: Floats, exposure: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
-        top = int(np.argmax(self.weight[: self.gammas]))
-        z = _grids(shape, exposure, self.spread[top] ** -2, self.location[top])
+        likely = np.flatnonzero(self.weight > 1e-3 * self.weight.max())
+        z = _grids(shape, exposure, self.spread[likely].max() ** -2, float(self.weight @ self.location))
         evidence = shape[:, None] * z - exposure[:, None] * np.exp(z)
         density = np.zeros_like(z)
-        for node in np.flatnonzero(self.weight > 1e-3 * self.weight.max()):
-            one = evidence + self.log_density(int(node), z)
+        for node in likely.tolist():
+            one = evidence + self.log_density(node, z)
             one = np.exp(one - one.max(axis=1, keepdims=True))
             density += self.weight[node] / one.sum(axis=1, keepdims=True) * one
         density /= density.sum(axis=1, keepdims=True)
@@ -83,8 +83,8 @@ class Population:
 def _grids(shape: Floats, exposure: Floats, a: float, location: float, points: int = GRID) -> Floats:
     """Log rates around each client's posterior under a gamma population, wide enough for the other populations."""
     both = a + shape
-    low, middle, high = (np.log(np.maximum(gammaincinv(both, q), 1e-300)) for q in (1e-5, 0.5, 1 - 1e-5))
-    low, high = middle - 1.3 * (middle - low), middle + 1.5 * (high - middle)
+    low, middle, high = (np.log(np.maximum(gammaincinv(both, q), 1e-300)) for q in (1e-4, 0.5, 1 - 1e-4))
+    low, high = middle - 1.2 * (middle - low), middle + 1.5 * (high - middle)
     centre = -np.log(a * np.exp(-location) + exposure)
     return np.asarray((centre + low)[:, None] + (high - low)[:, None] * np.linspace(0, 1, points))
 
@@ -105,8 +105,8 @@ def population(shape: Floats, exposure: Floats, families: int = 2) -> Population
     found = [_narrowed(_gamma(K, B), np.geomspace(LEAST_SPREAD, MOST_SPREAD, 48))]
     if families == 2:
         spread, value, location, _ = found[0]
-        top = int(np.argmax(value))
-        z = _grids(K, B, spread[top] ** -2, location[top], 2 * GRID)
+        likely = spread[value > value.max() - NEGLIGIBLE / 2]
+        z = _grids(K, B, likely[-1] ** -2, location[np.argmax(value)], 2 * GRID)
         finest = float((z[:, 1] - z[:, 0]).max())  # a narrower normal would fall between the points
         if spread[-1] > 2 * finest:  # else gamma and lognormal look the same
             wide = np.geomspace(max(finest, spread[0] / 2), min(2.0, 2 * spread[-1]), 24)

@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PLENTY = 200
-FEW, FEWEST = 5, 2  # durations of a client that count towards the pooled law: better five, at least two
-POOL = 50  # durations, below which clients with two will do
+FEW, FEWEST = 5, 2  # durations of a client that count towards the shared law: better five, at least two
+NEARLY_ALL = 0.9  # of the durations must be with such clients: the often seen are those whose services were short
 SCREENED = 199
 FILE_BUDGET = 100_000  # values of empirical laws over all units
 
@@ -91,7 +91,7 @@ def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tupl
     rows = Rows.of(durations, last)
     clients = durations.finished.size
     seen = np.bincount(rows.unit[rows.finished], minlength=clients)
-    least = FEW if seen[seen >= FEW].sum() >= POOL else FEWEST
+    least = FEW if seen[seen >= FEW].sum() >= NEARLY_ALL * seen.sum() else FEWEST
     sample = rows.sample(seen[rows.unit] >= least, blocks=True).thinned(KEPT)
     most = int(np.clip(FILE_BUDGET // clients, 50, MOST_DURATIONS))
     shared = choose(sample, wanted, rows.same, most)
