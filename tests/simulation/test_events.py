@@ -137,7 +137,7 @@ def test_what_is_exact_for_every_law_holds(text):
 
 
 def test_the_law_of_service_matters():
-    # THEORY: n=10, C=1000, fast staleness 48.8 exponential, 27.6 deterministic, 63.5 lognormal(1)
+    # long runs: n=10, C=1000, fast staleness 48.8 exponential, 27.6 deterministic, 63.5 lognormal(1)
     fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     found = {}
     for text in ("deterministic", "lognormal(sigma=1)"):

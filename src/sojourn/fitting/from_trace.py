@@ -135,6 +135,7 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
         *notes.of_rows(seen),
         *notes.of_laws(choices, fleet.name, wanted),
         *notes.of_unseen(service, fleet.name, "group"),
+        *notes.of_running(service, fleet.name, "group"),
         *notes.of_unlike_clients(seen.service, fleet, service, choices),
     ]
     uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
@@ -153,6 +154,7 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
         *notes.of_laws([shared], ("all clients",), wanted),
         *notes.of_own_laws([one_by_one.name[client] for client in own], [choices[client] for client in own]),
         *notes.of_unseen(service, one_by_one.name, "client"),
+        *notes.of_running(service, one_by_one.name, "client"),
     ]
     uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
     return _fit(one_by_one, rates, service, choices, uplinks, said, confidence, "client")

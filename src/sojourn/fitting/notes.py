@@ -12,6 +12,7 @@ from sojourn.fleet import Fleet
 from sojourn.law import Law
 
 UNLIKE = 1e-4  # chance below which the clients of a group are held to differ
+MANY = 0.1  # share of running services that makes a fit depend on its law
 OFTEN = 10  # services of a client before it is compared with its group
 
 
@@ -79,6 +80,22 @@ def of_unseen(durations: Durations, names: Sequence[str], kind: str) -> list[str
     if not unseen:
         return []
     return [f"no finished service, so rate and interval are those of any {kind} of this fleet: {_listed(unseen)}"]
+
+
+def of_running(durations: Durations, names: Sequence[str], kind: str) -> list[str]:
+    """Units of whose services a large part was not seen to the end."""
+    running = np.bincount(durations.running, minlength=durations.finished.size)
+    if kind == "client":  # all clients share what the law says
+        running, finished, names = running.sum(keepdims=True), durations.finished.sum(keepdims=True), ("all clients",)
+    else:
+        finished = durations.finished
+    many = [names[unit] for unit in np.flatnonzero(running > MANY * (running + finished)).tolist()]
+    if not many:
+        return []
+    return [
+        f"more than {MANY:.0%} of the services were still running when the trace ends, so that rate and law rest on how "
+        f"the law goes on beyond what was seen; record for longer: {_listed(many)}"
+    ]
 
 
 def of_population(rates: Rates) -> list[str]:
