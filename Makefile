@@ -41,7 +41,7 @@ test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py

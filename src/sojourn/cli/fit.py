@@ -1,4 +1,4 @@
-"""`sojourn fit`: a fleet file from a trace, with intervals and how well the laws fit."""
+"""`sojourn fit`: a fleet from what a trace shows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,92 +10,110 @@ if TYPE_CHECKING:
 
 
 def fit(
-    trace: Annotated[Path, typer.Argument(help="Trace file (Parquet), simulated or recorded.")],
-    out: Annotated[Path, typer.Option(help="Fleet file to write, .csv or .toml.")],
+    trace: Annotated[Path, typer.Argument(help="Trace file (Parquet), recorded or simulated.")],
+    out: Annotated[Path, typer.Option(help="Write the fleet to this file, .csv or .toml.")],
     fleet: Annotated[
-        Path | None, typer.Option(help="Fleet file with the groups of the clients (rates not used).")
+        Path | None, typer.Option(help="Fleet file that says who belongs to which group; its rates are not used.")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="Fit each `group` of the fleet, or each `client`.")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="`group` (default with --fleet) or `client` (default without).")
+    ] = None,
     law: Annotated[
-        str, typer.Option(help="`auto`, a family such as `lognormal`, or a law such as `gamma(shape=2)`.")
+        str, typer.Option(help="`auto`, a family such as `lognormal`, or a whole law such as `gamma(shape=2)`.")
     ] = "auto",
-    confidence: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Chance that an interval holds the true rate.")] = 0.95,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
 ) -> None:
-    """Fit rates and laws to a trace and write the fleet.
+    """Service rates and laws of a fleet, from a trace.
 
     Examples:
-    - `sojourn fit run/trace.parquet --fleet fleet.csv --out fitted.csv`
+    - `sojourn fit trace.parquet --out fitted.csv`
 
-    - `sojourn fit run/trace.parquet --by client --law exponential --out clients.csv --json`
+    - `sojourn fit trace.parquet --fleet fleet.csv --out fitted.csv`
+
+    - `sojourn fit trace.parquet --fleet fleet.csv --by client --law lognormal --out fitted.toml --json`
 
     """
     from sojourn.cli.show import to_json
     from sojourn.errors import InvalidInput
-    from sojourn.fitting.from_trace import fit as fit_trace
+    from sojourn.fitting.from_trace import fit as estimate
     from sojourn.fleet import Fleet
 
     if out.suffix.lower() not in (".csv", ".toml"):
-        raise InvalidInput(f"--out must end in .csv or .toml, got {out}")
-    groups = None if fleet is None else Fleet.load(fleet)
-    found = fit_trace(trace, groups, by, law, confidence)
+        raise InvalidInput(f"--out must end in .csv or .toml, got {out}; rename it")
+    given = None if fleet is None else Fleet.load(fleet)
+    found = estimate(trace, given, by, law, confidence)
     found.save(out)
     if as_json:
         typer.echo(to_json(content(found)))
     else:
         _print(found)
-        typer.echo(f"wrote {out}", err=True)
+        typer.echo(f"fleet written to {out}")
 
 
 def content(found: "Fit") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
-    from sojourn.version import __version__
+    from sojourn import __version__
 
     fleet = found.fleet
-    columns = ("rate_low", "rate_high", "observations", "censored", "distance", "p_value")
+    groups = [
+        {
+            "name": fleet.name[g],
+            "count": int(fleet.count[g]),
+            "observations": int(found.observations[g]),
+            "censored": int(found.censored[g]),
+            "work": found.work[g],
+            "rate": fleet.rate[g],
+            "rate_low": found.rate_low[g],
+            "rate_high": found.rate_high[g],
+            "law": str(fleet.law[g]),
+            "distance": found.distance[g],
+            "p_value": found.p_value[g],
+            "uplink_rate": fleet.uplink_rate[g],
+            "uplink_law": str(fleet.uplink_law[g]),
+        }
+        for g in range(fleet.groups)
+    ]
     return {
         "command": "fit",
         "sojourn": __version__,
         "fleet_hash": fleet.hash,
+        "clients": fleet.clients,
         "by": found.by,
         "confidence": found.confidence,
-        "groups": [
-            {
-                "name": fleet.name[g],
-                "count": int(fleet.count[g]),
-                "rate": fleet.rate[g],
-                "law": str(fleet.law[g]),
-                "uplink_rate": fleet.uplink_rate[g],
-                **{key: getattr(found, key)[g] for key in columns},
-            }
-            for g in range(fleet.groups)
-        ],
+        "groups": groups,
         "notes": list(found.notes),
     }
 
 
 def _print(found: "Fit") -> None:
+    import numpy as np
+
     from sojourn.cli.show import number, table
+    from sojourn.fitting.notes import short
 
     fleet = found.fleet
-    table(
-        f"fitted by {found.by}, intervals at {100 * found.confidence:g}%",
-        ["group", "clients", "observations", "running", "rate", "from", "to", "law", "distance", "p"],
+    uplinks = bool(np.isfinite(fleet.uplink_rate).any())
+    heads = ["group" if found.by == "group" else "client", "clients", "services", "running", "rate"]
+    level = f"{100 * found.confidence:g}% interval"
+    rows = [
         [
-            [
-                fleet.name[g],
-                str(fleet.count[g]),
-                str(found.observations[g]),
-                str(found.censored[g]),
-                *(number(float(column[g])) for column in (fleet.rate, found.rate_low, found.rate_high)),
-                _short(str(fleet.law[g])),
-                *(number(float(column[g]), 3) for column in (found.distance, found.p_value)),
-            ]
-            for g in range(fleet.groups)
-        ],
+            fleet.name[g],
+            str(fleet.count[g]),
+            str(found.observations[g]),
+            str(found.censored[g]),
+            number(float(fleet.rate[g])),
+            f"{number(float(found.rate_low[g]))} to {number(float(found.rate_high[g]))}",
+            short(fleet.law[g]),
+            number(float(found.distance[g]), 3),
+            number(float(found.p_value[g]), 2),
+            *([number(float(fleet.uplink_rate[g]))] if uplinks else []),
+        ]
+        for g in range(fleet.groups)
+    ]
+    table(
+        f"{fleet.clients} clients, {int(found.observations.sum())} finished services",
+        [*heads, level, "law", "KS distance", "p", *(["uplink rate"] if uplinks else [])],
+        rows,
         found.notes,
     )
-
-
-def _short(law: str) -> str:
-    return law if len(law) <= 40 else law[:24] + " ...)"

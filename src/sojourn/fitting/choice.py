@@ -29,6 +29,7 @@ FEWEST_FITTED = 5
 ENOUGH = 100  # durations before a law may be refused
 REFUSED = 0.01
 EQUAL = 1e-9
+RIVAL = 3.0  # log-likelihood within which another law may be the true one
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Choice:
     """Kolmogorov-Smirnov distance between law and durations; NaN = too few."""
     p_value: float = nan
     """Chance of a larger distance if the law were true; NaN = not tested."""
+    fits: bool = True
+    """False where the durations speak clearly against a law that was asked for."""
     refused: "Choice | None" = None
     """The best law with a formula, where it did not fit and the empirical law took its place."""
     likelihood: float = nan
@@ -49,22 +52,25 @@ class Choice:
     """Standard error of the logarithm of the law's parameter; 0 = not fitted."""
 
 
-def choose(sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = MOST_DURATIONS) -> Choice:
+def choose(
+    sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = MOST_DURATIONS, among: int = 1
+) -> Choice:
     """The law of a sample: as `wanted`, of the wanted family, or for `auto` whichever explains it best.
 
-    `same` is the relative difference up to which durations are equal, `most` the values of an empirical law.
+    `same` is the relative difference up to which durations are equal, `most` the values of an empirical law, `among`
+    the samples that are looked at: of many that fit some seem not to.
     """
-    if wanted == Law("deterministic") and sample.size:
-        found = of_law(wanted, sample)
-        return Choice(wanted, distance_to(wanted, sample, found.log_rate), float(_equal_in_blocks(sample, same)))
     if isinstance(wanted, Law):
-        return tested(of_law(wanted, sample), sample, fitted=False) if sample.size else Choice(wanted)
+        return _given(wanted, sample, same, among) if sample.size else Choice(wanted)
     if wanted == "empirical" and sample.size:
         return empirical(sample, most)
-    if wanted not in ("auto", "empirical"):
-        return tested(of_family(wanted, sample), sample, fitted=True) if sample.size > 1 else Choice(EXPONENTIAL)
-    if sample.freedom < 1:
-        return Choice(EXPONENTIAL)
+    if wanted not in ("auto", "empirical") and sample.freedom >= 1:
+        choice = tested(of_family(wanted, sample), sample, fitted=True)
+        return replace(choice, fits=not _refused(choice, sample.size, among))
+    return _whichever(sample, same, most, among) if sample.freedom >= 1 else Choice(EXPONENTIAL)
+
+
+def _whichever(sample: Sample, same: float, most: int, among: int) -> Choice:
     if _equal_in_blocks(sample, same):
         return Choice(Law("deterministic"), 0.0, 1.0)
     names = CANDIDATES if sample.freedom >= FEWEST_FITTED else CANDIDATES[:1]
@@ -72,12 +78,28 @@ def choose(sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = M
     fits = [of_family(name, sample) for name in names]
     merit = np.array([found.likelihood - price * (found.law.parameter is not None) for found in fits])
     choice = tested(fits[int(np.argmax(merit))], sample, fitted=True)
-    weight = np.exp(merit - merit.max())
-    scv = float(weight @ [found.law.scv for found in fits] / weight.sum())
-    choice = replace(choice, scv=scv)
-    if choice.p_value < REFUSED and sample.size >= ENOUGH:
+    if _refused(choice, sample.size, among):
         return empirical(sample, most, choice)
-    return choice
+    weight = np.where(merit > merit.max() - RIVAL, np.exp(merit - merit.max()), 0.0)
+    return replace(choice, scv=float(weight @ [found.law.scv for found in fits] / weight.sum()))
+
+
+def _given(law: Law, sample: Sample, same: float, among: int) -> Choice:
+    found = of_law(law, sample)
+    if law.name == "deterministic":
+        equal = _equal_in_blocks(sample, same)
+        return Choice(law, distance_to(law, sample, found.log_rate), float(equal), equal)
+    choice = tested(found, sample, fitted=False)
+    return replace(choice, fits=not _refused(choice, sample.size, among))
+
+
+def _refused(choice: Choice, size: int, among: int) -> bool:
+    """Whether a law does not fit: by its p-value, and by Kolmogorov's bound for the worst of several samples.
+
+    The bound is taken at 0.77 of its height, which is what fitted parameters leave of it.
+    """
+    bound = 0.77 * np.sqrt(np.log(2 * among / REFUSED) / (2 * min(size, TESTED)))
+    return bool(choice.p_value < REFUSED and size >= ENOUGH and choice.distance > bound)
 
 
 def _equal_in_blocks(sample: Sample, same: float) -> bool:
@@ -130,7 +152,7 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
     law = best.law
     distance = distance_to(law, sample, best.log_rate)
     if sample.freedom < FEWEST_TESTED:
-        return Choice(law, distance, nan, None, best.likelihood, error=best.error)
+        return Choice(law, distance, nan, likelihood=best.likelihood, error=best.error)
     part = sample.thinned(TESTED)
     mine = _refit(law, part, fitted) if part is not sample else best
     bar = distance_to(mine.law, part, mine.log_rate)
@@ -141,8 +163,8 @@ def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
         other = _refit(mine.law, again, fitted)
         farther += distance_to(other.law, again, other.log_rate) >= bar
         if farther == FARTHER:
-            return Choice(law, distance, FARTHER / drawn, None, best.likelihood, error=best.error)
-    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), None, best.likelihood, error=best.error)
+            return Choice(law, distance, FARTHER / drawn, likelihood=best.likelihood, error=best.error)
+    return Choice(law, distance, (farther + 1) / (SAMPLES + 1), likelihood=best.likelihood, error=best.error)
 
 
 def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:

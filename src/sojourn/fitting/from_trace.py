@@ -146,7 +146,7 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
     service = seen.service
     choices, shared = laws_by_client(service, seen.last, wanted)
     rates = pooled(_evidence(service, choices), confidence)
-    one_by_one = Fleet.of_rates(rates.rate) if fleet is None else fleet.expanded()
+    one_by_one = _one_by_one(fleet, rates)
     own = [client for client, choice in enumerate(choices) if choice is not shared]
     said = [
         *notes.of_rows(seen),
@@ -158,6 +158,12 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
     ]
     uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
     return _fit(one_by_one, rates, service, choices, uplinks, said, confidence, "client")
+
+
+def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
+    if fleet is None:
+        return Fleet.of_rates(rates.rate)
+    return fleet if fleet.groups == fleet.clients else fleet.expanded()
 
 
 def _evidence(durations: Durations, choices: Sequence[Choice]) -> Evidence:

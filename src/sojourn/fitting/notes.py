@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import chdtrc
 
-from sojourn.fitting.choice import REFUSED, SAMPLES, Choice
+from sojourn.fitting.choice import SAMPLES, Choice
 from sojourn.fitting.observed import Durations, Observed
 from sojourn.fitting.rates import Rates
 from sojourn.fleet import Fleet
@@ -43,7 +43,7 @@ def of_laws(choices: Sequence[Choice], names: Sequence[str], wanted: Law | str) 
                 f"{name}: no law with a formula fits (the nearest is {bad.law}, {_test(bad)}); "
                 "its durations themselves are the law"
             )
-        elif choice.p_value < REFUSED:
+        elif not choice.fits:
             said.append(f"{name}: the law {short(choice.law)} does not fit its durations ({_test(choice)})")
     untold = [name for name, choice in zip(names, choices, strict=True) if np.isnan(choice.distance)]
     if untold and not isinstance(wanted, Law):
@@ -93,8 +93,8 @@ def of_running(durations: Durations, names: Sequence[str], kind: str) -> list[st
     if not many:
         return []
     return [
-        f"more than {MANY:.0%} of the services were still running when the trace ends, so that rate and law rest on how "
-        f"the law goes on beyond what was seen; record for longer: {_listed(many)}"
+        f"more than {MANY:.0%} of the services were still running when the trace ends, so that rate and law rest on "
+        f"how the law goes on beyond what was seen; record for longer: {_listed(many)}"
     ]
 
 

@@ -160,7 +160,8 @@ class _Gathering:
         self._running.append((piece.client[running].astype(np.int64), getattr(piece, begin)[running], still))
         unit = client if self._group is None else self._group[client]
         units = clients if self._group is None else int(self._group[-1]) + 1
-        self._keep(Kept(unit, value, getattr(piece, begin)[finished], steps, self._rng.random(value.size)), units)
+        rows = Kept(unit, value, getattr(piece, begin)[finished], steps, self._rng.random(value.size))
+        self._keep(rows if begin == "started_at" else rows.at(value > 0), units)  # most traces have no uplinks
 
     def _keep(self, new: Kept, units: int) -> None:
         """Keep the rows with the smallest keys of each unit."""
@@ -169,7 +170,7 @@ class _Gathering:
         edge[: self._edge.size] = self._edge
         near = new.key < edge[new.unit]
         rows = self._kept.followed_by(new.at(near))
-        order = np.lexsort((rows.key, rows.unit))
+        order = np.argsort(rows.unit + rows.key)
         unit = rows.unit[order]
         rank = np.arange(unit.size) - np.searchsorted(unit, unit, side="left")
         self._kept = rows.at(order[rank < most])

@@ -59,12 +59,20 @@ class Population:
 
     def posterior(self, shape: Floats, exposure: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
         """Mean and both ends of the interval of the rates of clients with this evidence."""
+        known = self if shape.size <= MOST_CLIENTS else self._settled()  # so many clients leave nothing to weigh
         parts = [
-            self._posterior(shape[begin : begin + AT_ONCE], exposure[begin : begin + AT_ONCE], tail)
+            known._posterior(shape[begin : begin + AT_ONCE], exposure[begin : begin + AT_ONCE], tail)
             for begin in range(0, shape.size, AT_ONCE)
         ]
         mean, low, high = (np.concatenate(column) for column in zip(*parts, strict=True))
         return mean, low, high
+
+    def _settled(self) -> "Population":
+        """One population of each family, with the mean location and spread."""
+        family = np.arange(self.weight.size) >= self.gammas
+        weight = np.maximum(np.bincount(family, self.weight).astype(np.float64), 1e-300)
+        location, spread = (np.bincount(family, self.weight * x) / weight for x in (self.location, self.spread))
+        return Population(location, spread, weight, 1)
 
     def _posterior(self, shape: Floats, exposure: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
         likely = np.flatnonzero(self.weight > 1e-3 * self.weight.max())
@@ -97,20 +105,19 @@ def _quantile(z: Floats, below: Floats, level: float) -> Floats:
     return np.asarray(np.exp(z[row, right - 1] + share * (z[row, right] - z[row, right - 1])))
 
 
-def population(shape: Floats, exposure: Floats, families: int = 2) -> Population:
-    """What the clients' evidence says about the population; with one family only gammas are weighed."""
+def population(shape: Floats, exposure: Floats) -> Population:
+    """What the clients' evidence says about the population."""
     telling = np.flatnonzero(exposure > 0)
     telling = telling[:: -(-telling.size // MOST_CLIENTS)]
     K, B = shape[telling], exposure[telling]
     found = [_narrowed(_gamma(K, B), np.geomspace(LEAST_SPREAD, MOST_SPREAD, 48))]
-    if families == 2:
-        spread, value, location, _ = found[0]
-        likely = spread[value > value.max() - NEGLIGIBLE / 2]
-        z = _grids(K, B, likely[-1] ** -2, location[np.argmax(value)], 2 * GRID)
-        finest = float((z[:, 1] - z[:, 0]).max())  # a narrower normal would fall between the points
-        if spread[-1] > 2 * finest:  # else gamma and lognormal look the same
-            wide = np.geomspace(max(finest, spread[0] / 2), min(2.0, 2 * spread[-1]), 24)
-            found.append(_narrowed(_lognormal(K, B, z), wide, finest))
+    spread, value, location, _ = found[0]
+    likely = spread[value > value.max() - NEGLIGIBLE / 2]
+    z = _grids(K, B, likely[-1] ** -2, location[np.argmax(value)], 2 * GRID)
+    finest = float((z[:, 1] - z[:, 0]).max())  # a narrower normal would fall between the points
+    if spread[-1] > 2 * finest:  # else gamma and lognormal look the same
+        wide = np.geomspace(max(finest, spread[0] / 2), min(2.0, 2 * spread[-1]), 24)
+        found.append(_narrowed(_lognormal(K, B, z), wide, finest))
     best = max(value.max() for _, value, _, _ in found)
     spread, value, location, width = (np.concatenate(column) for column in zip(*found, strict=True))
     step = np.concatenate([np.full(s.size, s[1] - s[0]) for s, _, _, _ in found])

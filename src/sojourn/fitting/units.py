@@ -76,7 +76,7 @@ def laws_by_group(durations: Durations, last: float, wanted: Law | str) -> tuple
     choices: list[Choice] = []
     told = np.full(groups, np.inf)
     for group, sample in rows.by_unit(np.arange(groups)):
-        choices.append(choose(sample, wanted, rows.same, most))
+        choices.append(choose(sample, wanted, rows.same, most, groups))
         law = choices[-1].law
         if not isinstance(wanted, Law) and (law.parameter is not None or law.name == "empirical"):
             told[group] = sample.size
@@ -104,7 +104,7 @@ def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tupl
     for client, own in rows.by_unit(plenty):
         found = of_law(shared.law, own)
         if np.sqrt(own.size) * distance_to(shared.law, own, found.log_rate) > bar:
-            choice = choose(own, wanted, rows.same, most)
+            choice = choose(own, wanted, rows.same, most, plenty.size)
             better = choice.likelihood - found.likelihood > max(4.0, np.log(own.size)) / 2 + margin
             if better or choice.law.name in ("empirical", "deterministic"):
                 choices[client] = choice
