@@ -164,7 +164,7 @@ def test_laws_that_hold_with_any_server(case):
 def test_a_server_slows_and_an_infinitely_fast_one_does_not(case):
     fleet, plan, server, _ = case
     without, busy = analyze(fleet, plan), analyze(fleet, plan, server_rate=server)
-    assert busy.throughput < without.throughput
+    assert busy.throughput <= without.throughput  # equal where one client is all the bottleneck
     fast = analyze(fleet, plan, server_rate=np.inf)
     assert fast.throughput == without.throughput
     np.testing.assert_array_equal(fast.staleness(), without.staleness())

@@ -48,7 +48,7 @@ def fit(
         typer.echo(to_json(content(found)))
     else:
         _print(found)
-        typer.echo(f"fleet written to {out}")
+        typer.echo(f"wrote {out}", err=True)
 
 
 def content(found: "Fit") -> dict[str, Any]:
