@@ -18,6 +18,9 @@ _HOME = {
     "Analysis": "theory.analysis",
     "analyze": "theory.analysis",
     "regime": "theory.scaling",
+    "Constants": "theory.constants",
+    "goal": "planner.goal",
+    "make_plan": "planner.search",
     "Fit": "fitting.from_trace",
     "fit": "fitting.from_trace",
     "simulate": "simulation.record",
@@ -27,8 +30,6 @@ _HOME = {
     "Availability": "simulation.availability",
     "Summary": "simulation.summary",
     "measure": "simulation.summary",
-    "Estimate": "simulation.estimate",
-    "Transient": "simulation.transient",
     "transient": "simulation.transient",
     "SojournError": "errors",
     "InvalidInput": "errors",
@@ -46,18 +47,19 @@ if TYPE_CHECKING:
     from sojourn.fleet import Fleet as Fleet
     from sojourn.law import Law as Law
     from sojourn.plan import Plan as Plan
+    from sojourn.planner.goal import goal as goal
+    from sojourn.planner.search import make_plan as make_plan
     from sojourn.simulation.availability import Availability as Availability
-    from sojourn.simulation.estimate import Estimate as Estimate
     from sojourn.simulation.record import record as record
     from sojourn.simulation.record import simulate as simulate
     from sojourn.simulation.scenario import Dispatcher as Dispatcher
     from sojourn.simulation.scenario import Scenario as Scenario
     from sojourn.simulation.summary import Summary as Summary
     from sojourn.simulation.summary import measure as measure
-    from sojourn.simulation.transient import Transient as Transient
     from sojourn.simulation.transient import transient as transient
     from sojourn.theory.analysis import Analysis as Analysis
     from sojourn.theory.analysis import analyze as analyze
+    from sojourn.theory.constants import Constants as Constants
     from sojourn.theory.scaling import regime as regime
     from sojourn.trace import Trace as Trace
     from sojourn.trace import scan as scan

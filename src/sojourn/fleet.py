@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class Fleet:
         no_links = bool(np.isinf(self.uplink_rate).all() and np.isinf(self.downlink_rate).all())
         return no_links and all(law == EXPONENTIAL for law in self.law)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Fingerprint of everything in the fleet; plans and traces carry it."""
         text = json.dumps({key: [str(cell) for cell in values] for key, values in self._columns().items()})

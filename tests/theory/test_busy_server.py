@@ -228,19 +228,48 @@ def test_the_gradient_of_the_throughput_is_its_slope(wrt, method, case):
     np.testing.assert_allclose(analysis.throughput_gradient(wrt), expected, rtol=1e-6, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("arriving", [False, True])
 @pytest.mark.parametrize("method", ["mva", "contour"])
 @pytest.mark.parametrize("wrt", ["sampling", "rate"])
 @ANY
 @given(case=cases())
-def test_the_gradient_of_weighted_queues_is_their_slope(wrt, method, arriving, case):
+def test_the_gradient_of_weighted_queues_is_their_slope(wrt, method, case):
     fleet, plan, server, weights = case
     each = np.append(np.repeat(weights, fleet.count), 0.0)
     analysis = analyze(fleet, plan, server_rate=server, method=method)
     scale = plan.concurrency / min(plan.sampling.min(), fleet.rate.min())
-    expected = slopes(lambda net: each @ (net.queue_before if arriving else net.queue), case, wrt)
-    found = analysis.queue_gradient(weights, wrt, arriving)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-10 * scale)
+    expected = slopes(lambda net: each @ net.queue, case, wrt)
+    np.testing.assert_allclose(analysis.queue_gradient(weights, wrt), expected, rtol=1e-6, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize("method", ["mva", "contour"])
+@pytest.mark.parametrize("wrt", ["sampling", "rate"])
+@ANY
+@given(case=cases())
+def test_the_gradient_of_weighted_staleness_is_its_slope(wrt, method, busy, case):
+    """Tasks of every client in its queue, on its links and at the server; one client of a group is moved."""
+    fleet, plan, server, weights = case
+    rate = server if busy else None
+    single, each = fleet.expanded(), np.repeat(weights, fleet.count)
+    link = 1 / single.uplink_rate + 1 / single.downlink_rate
+
+    def weighted(group, factor):
+        p, mu = np.repeat(plan.sampling, fleet.count), single.rate.copy()
+        (p if wrt == "sampling" else mu)[fleet.first_client[group]] *= factor
+        load = np.append(p / mu, 1 / server) if busy else p / mu
+        net = ClosedNetwork.solve(load, np.ones(load.size), plan.concurrency, float((p * link).sum()))
+        queue, at_server = net.queue_before[: p.size], net.queue_before[p.size :].sum()
+        return float(each @ (queue + net.throughput_before * p * link + p * at_server))
+
+    expected = []
+    for group, at in enumerate(plan.sampling if wrt == "sampling" else fleet.rate):
+        near, far = (weighted(group, 1 + h) - weighted(group, 1 - h) for h in (STEP, 2 * STEP))
+        expected.append((8 * near - far) / (12 * STEP * at))
+    analysis = analyze(fleet, plan, server_rate=rate, method=method)
+    total = float(fleet.count * weights @ analysis.staleness("indicator"))
+    assert weighted(0, 1.0) == pytest.approx(total, rel=1e-9, abs=1e-9)
+    scale = plan.concurrency / min(plan.sampling.min(), fleet.rate.min())
+    np.testing.assert_allclose(analysis.staleness_gradient(weights, wrt), expected, rtol=1e-6, atol=1e-10 * scale)
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])

@@ -70,17 +70,16 @@ def test_the_gradient_of_the_throughput_is_its_slope(wrt, case):
     assert_gradient(analysis.throughput_gradient(wrt), slope, scale)
 
 
-@pytest.mark.parametrize("arriving", [False, True])
 @pytest.mark.parametrize("wrt", ["sampling", "rate"])
 @ANY
 @given(case=cases())
-def test_the_gradient_of_weighted_queues_is_their_slope(wrt, arriving, case):
+def test_the_gradient_of_weighted_queues_is_their_slope(wrt, case):
     fleet, plan, weights = case
     each = np.repeat(weights, fleet.count)
     analysis = analyze(fleet, plan)
     scale = plan.concurrency / min(plan.sampling.min(), fleet.rate.min())
-    slope = differences(lambda net: each @ (net.queue_before if arriving else net.queue), fleet, plan, wrt)
-    assert_gradient(analysis.queue_gradient(weights, wrt, arriving), slope, scale)
+    slope = differences(lambda net: each @ net.queue, fleet, plan, wrt)
+    assert_gradient(analysis.queue_gradient(weights, wrt), slope, scale)
 
 
 def test_the_gradients_of_two_clients_with_one_task_by_hand():
@@ -93,7 +92,7 @@ def test_the_gradients_of_two_clients_with_one_task_by_hand():
     # E[X_1] = theta_1 Lambda = 2/3; dE[X_1]/dp_1 = (Lambda - theta_1 Lambda^2) / mu_1 = 4/3 - 8/9 = 4/9
     # dE[X_1]/dp_2 = -theta_1 Lambda^2 / mu_2 = -4/9
     assert analysis.queue_gradient([1.0, 0.0]) == pytest.approx([4 / 9, -4 / 9], rel=1e-13)
-    assert analysis.queue_gradient([1.0, 0.0], arriving=True).tolist() == [0, 0]
+    assert analysis.staleness_gradient([1.0, 0.0]).tolist() == [0, 0]
 
 
 @ANY

@@ -39,6 +39,7 @@ def analyze(
 
     """
     from sojourn.cli.arguments import make_plan, override
+    from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import progress, to_json
     from sojourn.fleet import Fleet
     from sojourn.theory.analysis import analyze as solve
@@ -48,7 +49,7 @@ def analyze(
     chosen = make_plan(loaded, sampling, plan, concurrency)
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)
     with progress("solving the network") as report:
-        analysis = solve(loaded, chosen, report, server_rate=server_rate)
+        analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
     regimes = regime(analysis) if limits else None
     text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
     if out is not None:
@@ -104,12 +105,15 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         "mean_staleness": plan.concurrency - 1,
         "groups": groups,
     }
+    if plan.promises:
+        result["promises"] = {"objective": plan.objective, "step_size": plan.step_size, **plan.promises}
     if regimes is not None:
         result["limits"] = {key: getattr(regimes, key) for key in regimes.__dataclass_fields__}
     return result
 
 
 def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
+    from sojourn.cli.promises import against_theory, promised
     from sojourn.cli.show import number, table
 
     fleet, plan = analysis.fleet, analysis.plan
@@ -155,6 +159,8 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
         ],
         [
             *notes,
+            *promised(plan),
+            *against_theory(plan, analysis),
             "staleness: updates applied between dispatch and application; m_i: the same with the paper's indicator",
         ],
     )

@@ -7,6 +7,7 @@ import typer
 
 from sojourn.cli.analyze import analyze
 from sojourn.cli.fit import fit
+from sojourn.cli.plan import plan
 from sojourn.cli.simulate import simulate
 from sojourn.errors import SojournError
 from sojourn.version import __version__
@@ -19,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command()(plan)
 app.command()(analyze)
 app.command()(simulate)
 app.command()(fit)

@@ -85,6 +85,7 @@ def simulate(
 
     """
     from sojourn.cli.arguments import make_plan, make_scenario, override, whole
+    from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.fleet import Fleet
     from sojourn.simulation.runners import first_use
     from sojourn.simulation.summary import check_run
@@ -93,6 +94,7 @@ def simulate(
     loaded = Fleet.load(fleet)
     chosen = make_plan(loaded, sampling, plan, concurrency)
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
+    server_rate = promised_rate(chosen, server_rate)
     scenario = make_scenario(dispatcher, local_steps, server_rate, availability)
     if start is None:
         start = "stationary" if scenario.plain and loaded.exponential else "even"
@@ -170,6 +172,7 @@ def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: b
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
+    from sojourn.cli.promises import against_simulation
     from sojourn.version import __version__
 
     fleet, plan = summary.fleet, summary.plan
@@ -190,6 +193,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
         for g in range(fleet.groups)
     ]
     flow = summary.throughput
+    checked = against_simulation(plan, summary)
     return {
         "command": "simulate",
         "sojourn": __version__,
@@ -211,10 +215,12 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
         "throughput": {"value": float(flow.value), "standard_error": float(flow.error), "exact": exact.throughput},
         "mean_staleness": summary.mean_staleness,
         "groups": groups,
+        **({"promises": checked} if checked else {}),
     }
 
 
 def _print(summary: "Summary", exact: "Analysis") -> None:
+    from sojourn.cli.promises import against_simulation, print_check
     from sojourn.cli.show import number, table, with_error
 
     fleet, plan = summary.fleet, summary.plan
@@ -255,6 +261,9 @@ def _print(summary: "Summary", exact: "Analysis") -> None:
         rows,
         _notes(summary, exact),
     )
+    checked = against_simulation(plan, summary)
+    if checked:
+        print_check(checked)
 
 
 def _off(theory: float, simulated: float) -> str:

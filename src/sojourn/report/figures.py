@@ -18,7 +18,7 @@ def staleness_histograms(
     trace: Trace, fleet: Fleet, path: str | Path, title: str, exact: NDArray[np.float64] | None = None
 ) -> list[Path]:
     """Histogram of the staleness of each group's updates, with the exact mean where given."""
-    plt = _pyplot()
+    plt = pyplot()
     group = fleet.group_of_client[trace.client[trace.applied]]
     figure, axes = plt.subplots(1, fleet.groups, figsize=(4.2 * fleet.groups, 3.4), squeeze=False)
     for index, axis in enumerate(axes[0]):
@@ -47,11 +47,12 @@ def save(figure: Any, path: str | Path) -> list[Path]:
         target = stem.with_suffix(suffix)
         figure.savefig(target, dpi=130, metadata=facts)
         written.append(target)
-    _pyplot().close(figure)
+    pyplot().close(figure)
     return written
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Matplotlib without a display, in the house style."""
     try:
         import matplotlib
     except ImportError:

@@ -93,17 +93,32 @@ class Analysis:
         by_delay = self.network.throughput_gradient_delay() * link / total if total else np.zeros_like(link)
         return _by(wrt, self, by_load, by_delay)
 
-    def queue_gradient(
-        self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling", arriving: bool = False
-    ) -> Floats:
-        """Derivative of sum_i w_i E[X_i] (w given by group, summed over all clients) by one client's p_j or mu_j.
-
-        With `arriving`, of sum_i w_i E_{C-1}[X_i]: without links and busy server the indicator staleness.
-        """
-        link, total = _link_share(self)
+    def queue_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
+        """Derivative of sum_i w_i E[X_i] (w given by group, summed over all clients) by one client's p_j or mu_j."""
         values = np.zeros(self.network.load.size)
         values[: self.fleet.groups] = weights
-        by_load, delay = self.network.queue_gradient(values, before=arriving)
+        return self._gradient(values, wrt, before=False)
+
+    def staleness_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
+        """Derivative of sum_i w_i m_i (w given by group, summed over all clients) by one client's p_j or mu_j.
+
+        m_i is the indicator staleness: tasks of i in its queue, on its links and at the server. The tasks that are on
+        links are those that are in no queue, so that their mean weight v is taken from every queue's weight.
+        """
+        p, link, w = self.plan.sampling, _link_time(self.fleet), np.asarray(weights, dtype=np.float64)
+        mass, delay = self.fleet.count * p * w, self.network.delay
+        v = float((mass * link).sum()) / delay if delay else 0.0
+        values = np.full(self.network.load.size, float(mass.sum()))
+        values[: self.fleet.groups] = w
+        through_queues = self._gradient(values - v, wrt, before=True)
+        if wrt == "rate":
+            return through_queues
+        at_server = self._at_server(self.network.queue_before)
+        return through_queues + self.network.throughput_before * link * (w - v) + w * at_server
+
+    def _gradient(self, values: Floats, wrt: str, before: bool) -> Floats:
+        link, total = _link_share(self)
+        by_load, delay = self.network.queue_gradient(values, before=before)
         by_delay = delay * link / total if total else np.zeros_like(link)
         return _by(wrt, self, self._clients(by_load), by_delay)
 

@@ -182,7 +182,7 @@ class MeanValueNetwork(ClosedNetwork):
         values = np.ascontiguousarray(weights, dtype=np.float64)
         if population == 0:
             return np.zeros(self.load.size), 0.0
-        expected = mva.weighted_queues(self.load, self.count, self.delay, values, population)
+        expected = mva.weighted_queues(self.load, self.count, values, self.flows[: population + 1])
         by_load = mva.covariance_with_queues(self.load, self.flows, values, expected, population)
         by_delay = float(self.flows[population]) * self.delay * float(expected[population - 1] - expected[population])
         return by_load, by_delay

@@ -15,6 +15,8 @@ from sojourn.compiled import compiled, compiled_sum
 
 Floats = NDArray[np.float64]
 
+_BLOCK = 64  # clients whose tails are followed together
+
 
 @compiled_sum
 def advance(
@@ -37,22 +39,19 @@ def advance(
         throughput[population] = flow
 
 
-@compiled
-def weighted_queues(load: Floats, count: Floats, delay: float, weights: Floats, population: int) -> Floats:
-    """sum_i n_i w_i L_i(c) for c = 0..population."""
-    result = np.zeros(population + 1)
+@compiled_sum
+def weighted_queues(load: Floats, count: Floats, weights: Floats, throughput: Floats) -> Floats:
+    """sum_i n_i w_i L_i(c) for c = 0 .. throughput.size - 1, with the throughputs Lambda(c) known."""
+    result = np.zeros(throughput.size)
     stretch = np.zeros(load.size)
-    flow = 0.0
-    for c in range(1, population + 1):
-        total = delay
+    mass = count * weights
+    for c in range(1, throughput.size):
+        flow = throughput[c - 1]
         weighted = 0.0
         for i in range(load.size):
-            stretched = load[i] * (1.0 + flow * stretch[i])
-            stretch[i] = stretched
-            total += count[i] * stretched
-            weighted += count[i] * weights[i] * stretched
-        flow = c / total
-        result[c] = flow * weighted
+            stretch[i] = load[i] * (1.0 + flow * stretch[i])
+            weighted += mass[i] * stretch[i]
+        result[c] = throughput[c] * weighted
     return result
 
 
@@ -63,19 +62,21 @@ def covariance_with_queues(
     """Cov(W, X_j) for one client j of each group, W = sum_i w_i X_i, from E_c[W] in `expected`.
 
     E[W; X_j >= k] = P(X_j >= k) (E_{C-k}[W] + k w_j) and E[X_j] = sum_k P(X_j >= k); taken about E_C[W] so that
-    the large parts cancel before they are summed.
+    the large parts cancel before they are summed. Blocks of clients go together until the tails of all are nothing.
     """
     result = np.zeros(load.size)
-    centre = expected[population]
-    for j in range(load.size):
-        tail = 1.0
-        total = 0.0
+    tail = np.empty(_BLOCK)
+    for begin in range(0, load.size, _BLOCK):
+        own, weight, total = load[begin : begin + _BLOCK], weights[begin : begin + _BLOCK], result[begin:]
+        tail[:] = 1.0
         for k in range(1, population + 1):
-            tail *= load[j] * throughput[population - k + 1]
-            total += tail * (expected[population - k] - centre + k * weights[j])
-            if tail < 1e-30:
+            flow = throughput[population - k + 1]
+            change = expected[population - k] - expected[population]
+            for j in range(own.size):
+                tail[j] *= own[j] * flow
+                total[j] += tail[j] * (change + k * weight[j])
+            if k % 16 == 0 and tail[: own.size].max() < 1e-30:
                 break
-        result[j] = total
     return result
 
 

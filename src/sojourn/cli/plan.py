@@ -1,0 +1,139 @@
+"""`sojourn plan`: whom to sample, with what step, how many tasks in flight."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import SERVER_HELP
+
+
+def plan(
+    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
+    budget_time: Annotated[float | None, typer.Option(help="Least bound after this time on the clock.")] = None,
+    budget_steps: Annotated[
+        str | None, typer.Option(help="Least bound after this many server steps (the paper's).")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Soonest until the bound is this small.")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What to minimise with --epsilon: `time` (default), `steps`, `energy`, or `mix=0.3` (share of "
+            "energy); without a budget: `throughput`, as many steps per unit of time as possible."
+        ),
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option("--concurrency", "-C", help="Tasks in flight (default: chosen too; n with --budget-steps)."),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Where sampling is looked for: `simplex`, `clusters` or `clusters=K` (by speed), `power` (of speed), "
+            "`grid` (the paper's 50 points)."
+        ),
+    ] = "simplex",
+    reading: Annotated[str, typer.Option(help="Staleness in the bound: `indicator` or `conditional`.")] = "indicator",
+    free_step: Annotated[
+        bool, typer.Option("--free-step", help="Let the step exceed the theorem's largest, as the paper's figures do.")
+    ] = False,
+    constants: Annotated[
+        Path | None, typer.Option(help="TOML file with A, L and B, or A, L, sigma2 and G2 (and R2).")
+    ] = None,
+    weights: Annotated[str, typer.Option(help="Weight of a client in the objective: `equal` or `data`.")] = "equal",
+    floor: Annotated[float, typer.Option(help="Least sampling probability of every client.")] = 0.0,
+    most_tasks: Annotated[str | None, typer.Option(help="Most tasks in flight.")] = None,
+    most_staleness: Annotated[float | None, typer.Option(help="Largest mean staleness of every client.")] = None,
+    unequal: Annotated[bool, typer.Option("--unequal", help="Let equal clients get different probabilities.")] = False,
+    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
+    server_power: Annotated[float, typer.Option(help="Watts of the server while it applies an update.")] = 0.0,
+    sensitivity: Annotated[bool, typer.Option(help="Plan anew with inputs off by 20%.")] = True,
+    law_check: Annotated[bool, typer.Option(help="Simulate the plan under other service laws.")] = True,
+    pictures: Annotated[Path | None, typer.Option(help="Folder for the pictures of the plan.")] = None,
+    seed: Annotated[str, typer.Option(help="Seed of the random starts.")] = "0",
+    out: Annotated[Path | None, typer.Option(help="Write the plan to this file (JSON).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+) -> None:
+    """Choose sampling, step size and concurrency for a fleet.
+
+    Examples:
+    - `sojourn plan fleet.csv --budget-time 3600 --out plan.json`
+
+    - `sojourn plan fleet.csv --budget-steps 10000 -C 100 --method grid --free-step`
+
+    - `sojourn plan fleet.csv --epsilon 0.1 --objective mix=0.3 --constants constants.toml`
+
+    - `sojourn plan fleet.csv --budget-time 3600 --most-staleness 50 --floor 0.001 --pictures pictures/`
+
+    """
+    from sojourn.cli.arguments import whole
+    from sojourn.cli.plan_shown import Shown
+    from sojourn.cli.show import progress, to_json
+    from sojourn.errors import InvalidInput
+    from sojourn.fleet import Fleet
+    from sojourn.planner.goal import goal, mixed_goal
+    from sojourn.planner.search import Limits, make_plan
+    from sojourn.theory.constants import WORKED_EXAMPLE, Constants
+
+    loaded = Fleet.load(fleet)
+    tasks = None if concurrency is None else whole("concurrency", concurrency)
+    if tasks is None and (budget_steps is not None or objective == "throughput"):
+        tasks = loaded.clients
+        typer.echo(f"tasks in flight: {tasks}, one a client; give --concurrency for another number", err=True)
+    name, _, clusters = method.partition("=")
+    if clusters and (name != "clusters" or not clusters.isdigit()):
+        raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
+    numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
+    settings: dict[str, Any] = {
+        "concurrency": tasks,
+        "method": name,
+        "limits": Limits(
+            floor,
+            None if most_tasks is None else whole("most-tasks", most_tasks),
+            float("inf") if most_staleness is None else most_staleness,
+        ),
+        "clusters": int(clusters or 2),
+        "equal": not unequal,
+        "seed": whole("seed", seed),
+    }
+    least, _, share = (objective or "").partition("=")
+    wanted = goal(
+        time=budget_time,
+        steps=None if budget_steps is None else whole("budget-steps", budget_steps),
+        epsilon=epsilon,
+        least={"": None, "throughput": "step time", "mix": "time"}.get(least, least),
+        constants=numbers,
+        free_step=free_step,
+        weights=weights,
+        reading=reading,  # type: ignore[arg-type]
+        server_rate=server_rate,
+        server_power=server_power,
+    )
+    with progress("planning") as report:
+        if least == "mix":
+            wanted = mixed_goal(loaded, wanted, _share(share), **settings)
+        planned = make_plan(loaded, wanted, progress=report, **settings)
+    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
+    if out is not None:
+        planned.plan.save(out)
+    if as_json:
+        typer.echo(to_json(shown.content()))
+    else:
+        shown.print()
+    if pictures is not None:
+        from sojourn.report.plan_figures import plan_pictures
+
+        pictures.mkdir(parents=True, exist_ok=True)
+        for path in plan_pictures(planned, pictures):
+            typer.echo(f"wrote {path}", err=True)
+    if out is not None:
+        typer.echo(f"wrote {out}", err=True)
+
+
+def _share(text: str) -> float:
+    from sojourn.errors import InvalidInput
+
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"--objective mix must name the share of energy, got 'mix={text}'; write mix=0.3") from None

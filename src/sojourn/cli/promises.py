@@ -1,0 +1,88 @@
+"""A plan's promises beside what is computed or simulated now."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sojourn.plan import Plan
+    from sojourn.simulation.summary import Summary
+    from sojourn.theory.analysis import Analysis
+
+KEPT = 4.0  # standard errors within which a promise is held to be kept
+PLAIN = ("bound", "steps", "time", "energy", "largest_step_size", "free_step_size")
+
+
+def server_rate(plan: "Plan", given: float | None) -> float | None:
+    """The server rate of the command line, or the one that the plan was made for."""
+    promised = plan.promises.get("server_rate")
+    return given if given is not None or promised is None else float(promised)
+
+
+def promised(plan: "Plan") -> list[str]:
+    """What the plan promises, as sentences; nothing where it was made by hand."""
+    if not plan.promises:
+        return []
+    facts = {key: plan.promises.get(key) for key in PLAIN}
+    listed = ", ".join(f"{key.replace('_', ' ')} {value:.6g}" for key, value in facts.items() if value is not None)
+    step = "" if plan.step_size is None else f"step size {plan.step_size:.6g}, "
+    return [f"the plan minimised {plan.objective}: {step}{listed}"]
+
+
+def against_theory(plan: "Plan", analysis: "Analysis") -> list[str]:
+    """Whether throughput and staleness are still what was promised."""
+    if "throughput" not in plan.promises:
+        return []
+    pairs = [(float(plan.promises["throughput"]), analysis.throughput)]
+    stale = plan.promises.get("staleness", [])
+    pairs += list(zip(stale, analysis.staleness().tolist(), strict=False))
+    off = max(abs(now - then) / max(abs(then), 1e-12) for then, now in pairs)
+    if off < 1e-6:
+        return ["throughput and staleness are those that the plan promises"]
+    return [
+        f"throughput or staleness differs by up to {100 * off:.3g}% from what the plan promises; was it made for other "
+        "links, another server or another concurrency?"
+    ]
+
+
+def against_simulation(plan: "Plan", summary: "Summary") -> list[dict[str, Any]]:
+    """Promised and simulated throughput and staleness, with their distance in standard errors."""
+    if "throughput" not in plan.promises:
+        return []
+    flow, stale = summary.throughput, summary.staleness
+    rows = [("throughput", float(plan.promises["throughput"]), float(flow.value), float(flow.error))]
+    for g, value in enumerate(plan.promises.get("staleness", [])):
+        name = f"staleness of {summary.fleet.name[g]}"
+        rows.append((name, float(value), float(stale.value[g]), float(stale.error[g])))
+    return [
+        {"promise": name, "promised": then, "simulated": now, "standard_error": error, "z": _z(then, now, error)}
+        for name, then, now, error in rows
+    ]
+
+
+def _z(then: float, now: float, error: float) -> float:
+    return (now - then) / error if error > 0 else 0.0 if now == then else float("nan")
+
+
+def print_check(rows: list[dict[str, Any]]) -> None:
+    """A table of the promises, and whether they were kept."""
+    from sojourn.cli.show import number, table, with_error
+
+    broken = [row["promise"] for row in rows if not abs(row["z"]) <= KEPT]
+    verdict = (
+        f"every promise is kept within {KEPT:g} standard errors"
+        if not broken
+        else f"not kept within {KEPT:g} standard errors: {', '.join(broken[:6])}{' ...' if len(broken) > 6 else ''}"
+    )
+    table(
+        "the plan's promises",
+        ["promise", "promised", "simulated", "standard errors off"],
+        [
+            [
+                row["promise"],
+                number(row["promised"]),
+                with_error(row["simulated"], row["standard_error"]),
+                number(row["z"], 3),
+            ]
+            for row in rows
+        ],
+        [verdict],
+    )

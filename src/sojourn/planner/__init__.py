@@ -1,0 +1,1 @@
+"""Whom to sample, with what step, how many tasks in flight."""

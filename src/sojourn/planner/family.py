@@ -1,0 +1,139 @@
+"""Families of samplings: from a few free numbers to a probability for every client.
+
+In every family log w = M z, and p = f + (1 - n f) w / sum_i w_i with a floor f: `one number for each label` (all
+clients with one label share it: equal clients, or a speed cluster), and `a power of speed` (log w = z log mu).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+EDGE = 40.0  # of log w about its middle: a factor of e^80 between two clients is as good as never
+
+
+class Family(Protocol):
+    """A linear map from free numbers to log w of each group."""
+
+    @property
+    def size(self) -> int:
+        """Free numbers."""
+
+    def logs(self, free: Floats) -> Floats:
+        """M z."""
+
+    def pull(self, slope: Floats) -> Floats:
+        """M' applied to the derivative by log w of each group."""
+
+    def nearest(self, logs: Floats, mass: Floats) -> Floats:
+        """The free numbers whose log w is nearest, by least squares with these weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByLabel:
+    """One free number for each label."""
+
+    label: Integers
+    """Label of each group, 0, 1, ..."""
+
+    @property
+    def size(self) -> int:
+        """Free numbers."""
+        return int(self.label.max()) + 1
+
+    def logs(self, free: Floats) -> Floats:
+        """The label's number."""
+        return np.asarray(free[self.label])
+
+    def pull(self, slope: Floats) -> Floats:
+        """Sum over the groups of a label."""
+        return np.bincount(self.label, slope, self.size).astype(np.float64)
+
+    def nearest(self, logs: Floats, mass: Floats) -> Floats:
+        """Mean over the groups of a label."""
+        return np.asarray(np.bincount(self.label, mass * logs) / np.bincount(self.label, mass))
+
+
+@dataclass(frozen=True, eq=False)
+class ByPower:
+    """A power of speed: one free number, the exponent."""
+
+    log_rate: Floats
+    """log mu of each group."""
+
+    size = 1
+
+    def logs(self, free: Floats) -> Floats:
+        """The exponent times log mu."""
+        return np.asarray(free[0] * self.log_rate)
+
+    def pull(self, slope: Floats) -> Floats:
+        """Along log mu."""
+        return np.array([slope @ self.log_rate])
+
+    def nearest(self, logs: Floats, mass: Floats) -> Floats:
+        """The slope of log w over log mu."""
+        centred = self.log_rate - (mass @ self.log_rate) / mass.sum()
+        spread = mass @ centred**2
+        return np.array([(mass * centred) @ logs / spread if spread > 0 else 0.0])
+
+
+def equal_clients(fleet: Fleet, weights: Floats) -> Integers:
+    """Label of each group such that clients alike in everything that the theory sees share one."""
+    columns = [
+        fleet.rate,
+        fleet.uplink_rate,
+        fleet.downlink_rate,
+        weights,
+        *(np.nan_to_num(power, nan=-1.0) for power in (fleet.power, fleet.uplink_power, fleet.downlink_power)),
+    ]
+    if np.unique(fleet.rate).size == fleet.groups:
+        return np.arange(fleet.groups)
+    return np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def speed_clusters(fleet: Fleet, clusters: int) -> Integers:
+    """Label of each group by speed, 0 the fastest: the rates cut at the widest gaps of their logarithms."""
+    order = np.argsort(-fleet.rate, kind="stable")
+    logs = np.log(fleet.rate[order])
+    gaps = logs[:-1] - logs[1:]
+    distinct = int((gaps > 0).sum()) + 1
+    if not 1 <= clusters <= distinct:
+        raise InvalidInput(
+            f"clusters must lie between 1 and the {distinct} distinct rates of the fleet, got {clusters}"
+        )
+    cuts = np.sort(np.argsort(-gaps, kind="stable")[: clusters - 1])
+    label = np.empty(fleet.groups, dtype=np.int64)
+    label[order] = np.searchsorted(cuts, np.arange(fleet.groups), side="left")
+    return label
+
+
+def grid_around_uniform(fleet: Fleet, points: int) -> list[Floats]:
+    """The paper's grid, as free numbers of two speed clusters.
+
+    A fast client's probability goes evenly from nearly 0 to twice uniform, or as far as there is room.
+    """
+    fast = speed_clusters(fleet, 2) == 0
+    n, n_fast = fleet.clients, int(fleet.count[fast].sum())
+    values = np.linspace(0, min(2 / n, 1 / n_fast), points + 2)[1:-1]
+    return [np.log([p, (1 - n_fast * p) / (n - n_fast)]) for p in values]
+
+
+def sampling(logs: Floats, count: Floats, floor: float) -> tuple[Floats, Floats]:
+    """Probability of one client of each group from log w, and each client's share w / sum of all w."""
+    w = np.exp(np.clip(logs - logs.max(), -2 * EDGE, 0.0))
+    share = w / (count * w).sum()
+    return floor + (1 - floor * count.sum()) * share, share
+
+
+def slope_of_logs(by_sampling: Floats, share: Floats, count: Floats, floor: float) -> Floats:
+    """Derivative by log w of each group, from that by p of one client of each group."""
+    mass = count * share
+    return np.asarray((1 - floor * count.sum()) * mass * (by_sampling - mass @ by_sampling))
