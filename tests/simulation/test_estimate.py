@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sojourn import Estimate
-from sojourn.simulation.estimate import RatioSums
+from sojourn.simulation.estimate import Estimate, RatioSums
 
 
 def summed(units):

@@ -5,7 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from sojourn import Estimate, Fleet, InvalidInput, Plan, measure, simulate
+from sojourn import Fleet, InvalidInput, Plan, measure, simulate
+from sojourn.simulation.estimate import Estimate
 from sojourn.simulation.jump_chain import EXACT_STALENESS, STALENESS_BINS, bin_edges
 from sojourn.simulation.summary import BATCHES
 

@@ -12,8 +12,8 @@ PESSIMISM = (
     "it takes all pending gradients to pull the same way, and so asks for few tasks in flight and small steps."
 )
 BLIND = (
-    "Only the number of server steps per unit of time was maximised: no bound was looked at, and clients that are hardly "
-    "ever sampled make up for it by very large weights."
+    "Only the number of server steps per unit of time was maximised: no bound was looked at, and clients that are "
+    "hardly ever sampled make up for it by very large weights."
 )
 EXTREME = 0.1  # of the clients, at each end, when a fleet has many speeds
 
