@@ -12,7 +12,7 @@ import pytest
 import sojourn
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "matplotlib", "scipy.optimize", "numba", "ray", "flwr")
+HEAVY = ("torch", "sklearn", "matplotlib", "scipy.optimize", "numba", "ray", "flwr")
 
 
 def _loaded_after(code: str) -> set[str]:

@@ -37,10 +37,46 @@ def staleness_histograms(
     return save(figure, path)
 
 
+def who_holds_what(table: NDArray[np.int64], path: str | Path, title: str) -> list[Path]:
+    """Examples of each class that each client holds: a map of clients and classes, above it the clients' sizes."""
+    plt = pyplot()
+    clients, classes = table.shape
+    figure, (above, below) = plt.subplots(
+        2,
+        1,
+        sharex=True,
+        layout="constrained",
+        figsize=(min(12.0, max(5.5, 2.4 + 0.32 * clients)), min(8.0, 2.2 + 0.22 * classes)),
+        gridspec_kw={"height_ratios": [1, max(2.0, min(5.0, classes / 4))]},
+    )
+    above.bar(np.arange(clients), table.sum(axis=1), width=0.9, color=COLOURS[5])
+    above.set_ylabel("examples")
+    above.tick_params(bottom=False)
+    shades = plt.matplotlib.colors.LinearSegmentedColormap.from_list("held", ["#d3e4f0", COLOURS[0]])
+    shades = shades.with_extremes(under="#f7f8f8")  # none at all is no shade of few
+    image = below.imshow(table.T, aspect="auto", cmap=shades, vmin=0.5, vmax=max(1, table.max()), interpolation="none")
+    below.set(xlabel="client", ylabel="class")
+    for axis, count in ((below.xaxis, clients), (below.yaxis, classes)):
+        axis.set_major_locator(plt.MaxNLocator(min(count, 20), integer=True))
+    if table.size <= 150:
+        _write_counts(below, table)
+    figure.colorbar(image, ax=below, label="examples of the class", pad=0.02)
+    figure.suptitle(title, fontsize=11)
+    return save(figure, path)
+
+
+def _write_counts(axis: Any, table: NDArray[np.int64]) -> None:
+    for (client, label), count in np.ndenumerate(table):
+        if count:
+            colour = "white" if count > 0.55 * table.max() else "black"
+            axis.text(client, label, str(count), ha="center", va="center", fontsize=7, color=colour)
+
+
 def save(figure: Any, path: str | Path) -> list[Path]:
     """Write a figure as SVG and PNG under the given stem, the same bytes for the same figure."""
     stem = Path(path).with_suffix("")
-    figure.tight_layout()
+    if figure.get_layout_engine() is None:
+        figure.tight_layout()
     metadata: Mapping[str, Mapping[str, None]] = {".svg": {"Date": None}, ".png": {}}
     written = []
     for suffix, facts in metadata.items():

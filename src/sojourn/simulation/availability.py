@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from sojourn.call_text import parse_call
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.simulation.call_text import parse_call
 
 KINDS = ("always", "churn", "diurnal", "table")
 _OPTIONS: dict[str, Callable[[str], Any]] = {

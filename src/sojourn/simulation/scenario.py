@@ -14,10 +14,10 @@ periodic    every client works by itself, up to K local steps; each `waiting + i
 import math
 from dataclasses import dataclass, field, fields
 
+from sojourn.call_text import parse_call
 from sojourn.errors import InvalidInput
 from sojourn.law import EXPONENTIAL, Law
 from sojourn.simulation.availability import Availability
-from sojourn.simulation.call_text import parse_call
 
 QUEUED = ("routed", "pure", "shuffled", "idle")
 DISPATCHERS = (*QUEUED, "rounds", "periodic")

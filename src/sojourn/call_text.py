@@ -1,0 +1,74 @@
+"""The text form `name(key=value, ...)` in which dispatchers, availabilities, datasets and partitions are written."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sojourn.errors import InvalidInput
+
+Options = Mapping[str, Callable[[str], Any]]
+
+_TEXT = re.compile(r"^\s*([a-z-]+)\s*(?:\((.*)\))?\s*$")
+_COMMA = re.compile(r",(?![^()]*\))")  # not one inside the brackets of a value
+
+
+def parse_call(noun: str, text: str, options: Options) -> tuple[str, dict[str, Any]]:
+    """Read the name and its options; `options` maps each key to how its value is read.
+
+    >>> parse_call("dispatcher", "rounds(wait=8)", {"wait": int})
+    ('rounds', {'wait': 8})
+    """
+    name, inside = _split(noun, text)
+    return name, _read(f"{noun} {name}", inside, options)
+
+
+def parse_choice(noun: str, text: str, choices: Mapping[str, Options]) -> tuple[str, dict[str, Any]]:
+    """Read the name, which must be one of the choices, and its options; each choice has options of its own.
+
+    >>> parse_choice("partition", "shards(k=2)", {"iid": {}, "shards": {"k": int}})
+    ('shards', {'k': 2})
+    """
+    name, inside = _split(noun, text)
+    if name not in choices:
+        raise InvalidInput(f"{noun} must be {listed(choices)}, got '{name}'{nearest(name, choices)}")
+    return name, _read(f"{noun} {name}", inside, choices[name])
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names as a phrase: `a`, or `one of a, b`."""
+    words = list(names)
+    return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What was probably meant, as the end of a sentence; empty where nothing is near."""
+    near = difflib.get_close_matches(name, list(names))
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _split(noun: str, text: str) -> tuple[str, str]:
+    match = _TEXT.match(text)
+    if match is None:
+        raise InvalidInput(f"{noun} must read like name or name(key=value, ...), got '{text}'")
+    return match[1], match[2] or ""
+
+
+def _read(what: str, inside: str, options: Options) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in _COMMA.split(inside):
+        if not part.strip():
+            continue
+        key, separator, value = (word.strip() for word in part.partition("="))
+        if not options:
+            raise InvalidInput(f"{what} takes no options, got '{part.strip()}'")
+        if not separator or key not in options:
+            raise InvalidInput(f"{what}: options are {', '.join(options)}, got '{part.strip()}'")
+        try:
+            found[key] = options[key](value)
+        except InvalidInput:
+            raise
+        except ValueError:
+            kind = "a whole number" if options[key] is int else "a number"
+            raise InvalidInput(f"{what}: {key} must be {kind}, got '{value}'") from None
+    return found

@@ -1,0 +1,1 @@
+"""What is learnt from, and who holds it: datasets, problems with known constants, partitions. NumPy arrays out."""

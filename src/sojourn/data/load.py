@@ -1,0 +1,62 @@
+"""Datasets and problems by their text form, as the command line and configuration files name them."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from sojourn.call_text import Options, nearest, parse_choice
+from sojourn.data.dataset import Dataset
+from sojourn.data.digits import digits
+from sojourn.data.problem import Problem
+from sojourn.data.synthetic import logistic, quadratic
+from sojourn.errors import InvalidInput
+
+_SIZES: Options = dict.fromkeys(("dimension", "clients", "examples", "seed"), int)
+_OPTIONS: dict[str, Options] = {
+    "digits": {},
+    "quadratic": {**_SIZES, **dict.fromkeys(("largest", "condition", "heterogeneity", "noise"), float)},
+    "logistic": {**_SIZES, **dict.fromkeys(("l2", "shift", "angle"), float)},
+}
+_PROBLEMS: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logistic": logistic}
+
+
+def load_dataset(text: str) -> Dataset:
+    """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
+
+    The function is yours, takes nothing and returns a Dataset.
+
+    >>> load_dataset("quadratic(dimension=3, clients=2, examples=5)").train_x.shape
+    (10, 3)
+    """
+    if ":" in text:
+        return _from_function(text.strip())
+    name, options = parse_choice("dataset", text, _OPTIONS)
+    return _PROBLEMS[name](**options).dataset if name in _PROBLEMS else digits()
+
+
+def load_problem(text: str) -> Problem:
+    """The problem of a text, `quadratic(...)` or `logistic(...)`: its dataset and its known constants.
+
+    >>> load_problem("quadratic(largest=4, condition=2, dimension=2)").smoothness
+    4.0
+    """
+    name, options = parse_choice("problem", text, {name: _OPTIONS[name] for name in _PROBLEMS})
+    return _PROBLEMS[name](**options)
+
+
+def _from_function(text: str) -> Dataset:
+    home, _, name = text.partition(":")
+    try:
+        module = import_module(home)
+    except Exception as error:  # whatever a stranger's module raises, the user wants to know which and why
+        raise InvalidInput(
+            f"dataset {text}: module '{home}' cannot be imported ({type(error).__name__}: {error}); "
+            "put its folder on PYTHONPATH"
+        ) from error
+    function: Any = getattr(module, name, None)
+    if not callable(function):
+        raise InvalidInput(f"dataset {text}: module '{home}' has no function '{name}'{nearest(name, dir(module))}")
+    found = function()
+    if not isinstance(found, Dataset):
+        raise InvalidInput(f"dataset {text}: the function must return a sojourn Dataset, got {type(found).__name__}")
+    return found
