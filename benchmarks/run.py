@@ -21,6 +21,7 @@ import exact
 import figure
 import long_run
 import numpy as np
+import planning
 import simpy_peer
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, Case, Side
@@ -56,7 +57,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30, help="rounds of every comparison")
     parser.add_argument("--curves", action="store_true", help="measure and draw the cost curves too")
-    parser.add_argument("--long", action="store_true", help="run summaries of 1e8 steps and watch their memory too")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="summaries of 1e8 steps with their memory, and finite differences for 1000 clients, too",
+    )
     arguments = parser.parse_args()
     print("\n".join(machine()), end="\n\n")
     print(figure.HEAD)
@@ -66,6 +71,13 @@ def main() -> None:
         _print(f"an event step, {case.name}", simulators(case, EVENT_SIDES, arguments.rounds))
     _print("exact, n=1000, C=1e4", exact.against_line(arguments.rounds))
     _print("exact, n=1e5, C=1e4", exact.contour_against_mva(max(1, arguments.rounds // 6)))
+    for clients, tasks, links in ((1000, 30, False), (1000, 1000, False), (1000, 300, True), (100_000, 300, False)):
+        label = f"objective, n={clients:g}, C={tasks}" + (", links and server" if links else "")
+        _print(label, planning.gradient_cost(clients, tasks, max(2, arguments.rounds // 3), links))
+    clients = 1000 if arguments.long else 200  # finite differences take eight minutes for 1000
+    _print(f"a whole plan, n={clients}, joint C", planning.against_differences(clients))
+    print("\n" + planning.HEAD)
+    print("\n".join(planning.at_scale()))
     if arguments.long:
         print("\n" + long_run.HEAD)
         print("\n".join(long_run.rows()))

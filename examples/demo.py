@@ -1,4 +1,4 @@
-"""The paper's two-cluster and three-cluster fleets: exact, simulated, and beside the paper's printed numbers.
+"""The paper's two-cluster and three-cluster fleets, exact, simulated and printed; its worked example, planned.
 
 Run by `make demo`. Writes traces and pictures to --out.
 """
@@ -12,8 +12,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from sojourn import Fleet, Plan, Summary, Trace, analyze, measure, record
+from sojourn import Fleet, Plan, Summary, Trace, analyze, goal, make_plan, measure, record
+from sojourn.planner.advice import advice
+from sojourn.planner.comparison import compare
+from sojourn.planner.search import Planned
 from sojourn.report.figures import staleness_histograms
+from sojourn.report.plan_figures import plan_pictures
 
 STEPS = 1_000_000
 CONCURRENCY = 1000
@@ -28,6 +32,22 @@ FLEETS = {
         {"fast": "about 1", "medium": "55", "slow": "2935"},
     ),
 }
+
+
+EXAMPLE = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))  # the paper's worked example
+BUDGET = 1000.0
+
+
+def plan_table(planned: Planned) -> Table:
+    """The plan for the worked example beside the usual ones."""
+    title = f"90 clients at rate 8, 10 at rate 1: {planned.objective.name}"
+    grid = Table(title=title, title_justify="left", title_style="bold", show_edge=False)
+    for head in ("plan", "bound", "step size", "throughput", "staleness, fast", "staleness, slow"):
+        grid.add_column(head, justify="left" if head == "plan" else "right")
+    for name, row in compare(planned).items():
+        values = (row.value, row.scored.step_size, row.analysis.throughput, *row.analysis.staleness())
+        grid.add_row(name, *(f"{value:.4g}" for value in values))
+    return grid
 
 
 def with_error(value: float, error: float) -> str:
@@ -72,6 +92,12 @@ def main() -> None:
         title = f"{name}: {CONCURRENCY} tasks, {arguments.steps:,} steps from an even start"
         written += staleness_histograms(trace, fleet, arguments.out / name, title, exact.staleness())
     console.print(grid)
+    planned = make_plan(EXAMPLE, goal(time=BUDGET))
+    console.print(plan_table(planned))
+    console.print(advice(planned, compare(planned))[0] + ".", highlight=False)
+    written += plan_pictures(planned, arguments.out)
+    planned.plan.save(arguments.out / "plan.json")
+    written.append(arguments.out / "plan.json")
     spread = float(summaries["two-clusters", "even"].staleness.error[0]) * REPLICATIONS**0.5
     console.print(
         f"{REPLICATIONS} replications of {arguments.steps:,} steps each; ± is one standard error of their mean. The "
