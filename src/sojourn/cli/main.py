@@ -56,7 +56,9 @@ def run() -> None:
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):
-            typer.echo("interrupted: nothing was finished; what was written is named above", err=True)
+            typer.echo(
+                "interrupted before the end; files that were written are named above, others there are none", err=True
+            )
         raise
 
 

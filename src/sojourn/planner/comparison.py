@@ -24,15 +24,16 @@ ERROR = 0.2
 def compare(planned: Planned) -> dict[str, Prediction]:
     """Predictions for uniform sampling, sampling by speed, the paper's plan, and the plan itself, by name."""
     fleet, objective, tasks = planned.fleet, planned.objective, planned.plan.concurrency
+    some = "1 task" if tasks == 1 else f"{tasks} tasks"
     others = {
-        f"uniform, {tasks} task{'s' if tasks > 1 else ''}": Plan.uniform(fleet, tasks),
+        f"uniform, {some}": Plan.uniform(fleet, tasks),
         f"uniform, {fleet.clients} tasks (C = n)": Plan.uniform(fleet, fleet.clients),
-        f"by speed, {tasks} task{'s' if tasks > 1 else ''}": Plan.by_speed(fleet, tasks),
+        f"by speed, {some}": Plan.by_speed(fleet, tasks),
     }
     rows = {name: objective.predict(fleet, plan) for name, plan in others.items()}
     paper = papers_plan(fleet, objective, tasks)
     if paper is not None:
-        rows[f"the paper's, {tasks} tasks"] = objective.predict(fleet, paper)
+        rows[f"the paper's, {some}"] = objective.predict(fleet, paper)
     rows["this plan"] = planned.prediction
     return rows
 
