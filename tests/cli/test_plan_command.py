@@ -2,11 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sojourn import Fleet, Plan
-from sojourn.cli.main import app
+from sojourn import Fleet, Plan, analyze
+from sojourn.cli.main import app, run
 from sojourn.errors import InvalidInput, SojournError
 
 QUICK = ["--no-sensitivity", "--no-law-check"]
@@ -173,6 +174,9 @@ def test_the_fleets_own_law_is_simulated(tmp_path):
         (["--budget-time", "10", "-C", "0"], "concurrency must be a whole number from 1"),
         (["--budget-time", "10", "-C", "1e12"], "concurrency must be a whole number from 1"),
         (["--budget-time", "10", "--method", "clusters=x"], "--method must be simplex, clusters, clusters=K"),
+        (["--budget-time", "10", "--method", "clusters=²"], "--method must be simplex, clusters, clusters=K"),
+        (["--epsilon", "1", "--objective", "time=3"], "--objective must be time, steps, energy, mix=S"),
+        (["--budget-time", "10", "--objective", "throughput"], "'throughput' does not go with a budget of time"),
         (["--budget-time", "10", "--method", "guess"], "method must be simplex"),
         (["--budget-time", "10", "--reading", "other"], "reading must be conditional or indicator, got 'other'"),
         (["--budget-time", "10", "--weights", "data"], "'fast' has none; add data_size"),
@@ -190,6 +194,34 @@ def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_p
     assert "\n" not in str(caught.value)
     assert not out.exists()
     assert not (tmp_path / "pictures").exists()
+
+
+def test_what_cannot_be_written_is_refused_before_planning(fleet, tmp_path):
+    with pytest.raises(SojournError, match="its folder does not exist; make it first"):
+        call("plan", fleet, "--budget-time", 10, "--out", tmp_path / "none" / "plan.json")
+    with pytest.raises(SojournError, match=r"cannot write pictures to .*: it is a file; name a folder"):
+        call("plan", fleet, "--budget-time", 10, "--pictures", fleet)
+    with pytest.raises(SojournError, match=r"cannot write pictures to /proc/none: .*; name another folder"):
+        call("plan", fleet, "--budget-time", 10, "--pictures", "/proc/none", *QUICK)
+
+
+def test_ctrl_c_is_said(fleet, monkeypatch, capsys):
+    def interrupted(*_arguments, **_settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sojourn.planner.search.make_plan", interrupted)
+    monkeypatch.setattr("sys.argv", ["sojourn", "plan", str(fleet), "--budget-time", "10"])
+    with pytest.raises(SystemExit) as end:
+        run()
+    assert end.value.code == 130
+    assert "interrupted before the end" in capsys.readouterr().err
+
+
+def test_chance_in_rare_updates_is_not_taken_for_the_law():
+    from sojourn.cli.law_check import _check
+
+    fleet = Fleet.of_rates(np.exp(np.random.default_rng(1).normal(0, 1, 1000)))
+    assert not _check("exponential", fleet, analyze(fleet, Plan.uniform(fleet, 30))).matters
 
 
 def test_one_client_is_refused(tmp_path):

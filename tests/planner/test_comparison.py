@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sojourn import Fleet, Plan, goal, make_plan
-from sojourn.planner.advice import BLIND, PESSIMISM, advice
+from sojourn.planner.advice import BLIND, PESSIMISM, TOO_SHORT, advice
 from sojourn.planner.comparison import compare, papers_plan, sensitivity
 
 FLEET = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
@@ -51,6 +51,20 @@ def test_an_error_of_a_fifth_in_an_input_costs_little_here_and_is_counted_with_t
     assert max(row.regret for row in rows.values()) < 0.02
 
 
+@pytest.mark.parametrize("settings", [{"method": "clusters", "clusters": 3}, {"equal": False}])
+def test_plans_made_anew_come_from_the_same_family(settings):
+    fleet = Fleet.of(a=(3, 10.0), b=(3, 4.0), c=(4, 1.0))
+    kept = make_plan(fleet, goal(steps=1e4), 30, **settings)
+    assert all(row.regret >= -1e-6 for row in sensitivity(kept))
+    one_speed = make_plan(Fleet.of(all=(5, 1.0)), goal(time=100), method="clusters", clusters=1)
+    assert len(sensitivity(one_speed)) == 7
+
+
+def test_a_plan_that_is_worse_than_uniform_with_fewer_tasks_is_said_to_be():
+    many = make_plan(FLEET, goal(time=100), 900)
+    assert "% higher than uniform, 100 tasks" in advice(many, compare(many))[0]
+
+
 def test_a_fixed_concurrency_stays_fixed_under_errors():
     fixed = make_plan(FLEET, goal(steps=1e4), 50)
     assert {row.concurrency for row in sensitivity(fixed)} == {50}
@@ -87,6 +101,12 @@ def test_the_advice_for_slow_favoured_clipped_equal_and_many_speeds():
     many = Fleet.of_rates(np.linspace(1, 10, 20))
     spread = make_plan(many, goal(time=1000))
     assert advice(spread, compare(spread))[0].startswith("sample the fastest clients ")
+
+
+def test_a_budget_too_small_for_one_step_is_said():
+    for objective in (goal(time=1e-3), goal(epsilon=1e4)):
+        short = make_plan(FLEET, objective, 2)
+        assert TOO_SHORT in advice(short, compare(short))
 
 
 def test_parking_and_blindness_are_said():

@@ -128,7 +128,8 @@ def test_weights_that_make_no_sense_are_refused(weights, message):
         ({"steps": 0}, "steps must be positive and finite, got 0"),
         ({"epsilon": float("inf")}, "epsilon must be positive and finite, got inf"),
         ({"epsilon": 1, "least": "money"}, "least time, steps or energy, got 'money'"),
-        ({"time": 1, "least": "energy"}, "'energy' does not go with a budget of time; give epsilon"),
+        ({"time": 1, "least": "energy"}, "'energy' does not go with a budget of time; leave out one of them, or give"),
+        ({"time": 1, "least": "step time"}, "'throughput' does not go with a budget of time"),
     ],
 )
 def test_goals_that_make_no_sense_are_refused(wanted, message):
@@ -141,6 +142,29 @@ def test_energy_needs_powers():
     with pytest.raises(InvalidInput, match="an energy objective needs the powers of every group, 'b' lacks one"):
         goal(epsilon=1, least="energy").predict(fleet, Plan.uniform(fleet, 2))
     assert np.isnan(goal(epsilon=1).predict(fleet, Plan.uniform(fleet, 2)).scored.energy)
+
+
+@pytest.mark.parametrize(("power", "rate"), [(-1.0, 2.0), (np.nan, 2.0), (5.0, None)])
+def test_a_servers_power_must_make_sense(power, rate):
+    with pytest.raises(InvalidInput, match="server_power"):
+        goal(epsilon=1, least="energy", server_power=power, server_rate=rate)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        goal(time=1e308),
+        goal(steps=10**300),
+        goal(epsilon=1e-300),
+        goal(epsilon=1e300),
+        goal(time=1, constants=Constants(A=1e200, L=1e200, B=1e200)),
+        goal(time=1, constants=Constants(A=1e-300, L=1e-300, B=1e-300)),
+    ],
+)
+def test_numbers_beyond_computing_are_refused_with_the_way_out(objective):
+    fleet = Fleet.of(a=(90, 8.0), b=(10, 1.0))
+    with pytest.raises(InvalidInput, match=r"too large or too small to compute with .* choose other units"):
+        objective.predict(fleet, Plan.uniform(fleet, 20))
 
 
 def test_the_prices_of_epsilon_must_make_sense():

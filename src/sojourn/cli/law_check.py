@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from sojourn.theory.analysis import Analysis
 
 MATTERS = 0.05
+ENOUGH = 1000  # updates of a group, below which its standard error is not to be trusted
 OTHERS = ("deterministic", "lognormal(sigma=1)")
 
 
@@ -62,7 +63,7 @@ def _check(name: str, fleet: "Fleet", analysis: "Analysis") -> LawCheck:
         seed=0,
     )
     exact = analysis.staleness()
-    seen = np.isfinite(summary.staleness.value) & (exact > 0)
+    seen = (summary.arrivals >= ENOUGH) & (exact > 0)
     change = np.where(seen, summary.staleness.value / np.where(seen, exact, 1.0) - 1, 0.0)
     certain = np.where(np.abs(change) > 4 * summary.staleness.error / np.maximum(exact, 1e-300), change, 0.0)
     worst = fleet.name[int(np.argmax(np.abs(certain)))]

@@ -54,9 +54,19 @@ def run() -> None:
     except MemoryError:
         typer.echo("error: this needs more memory than the machine has; lower the concurrency or the clients", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("interrupted: nothing was finished, nothing was written", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        if _interrupted(end):
+            typer.echo(
+                "interrupted before the end; files that were written are named above, others there are none", err=True
+            )
+        raise
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C ended it: typer turns that into exit code 130, without a word."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 if __name__ == "__main__":

@@ -69,19 +69,23 @@ def plan(
     from sojourn.cli.arguments import whole
     from sojourn.cli.plan_shown import Shown
     from sojourn.cli.show import progress, to_json
-    from sojourn.errors import InvalidInput
+    from sojourn.errors import InvalidInput, UnreadableFile
     from sojourn.fleet import Fleet
     from sojourn.planner.goal import goal, mixed_goal
     from sojourn.planner.search import Limits, make_plan
     from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
+    if out is not None and not out.absolute().parent.is_dir():
+        raise UnreadableFile(f"cannot write plan file {out}: its folder does not exist; make it first")
+    if pictures is not None and pictures.exists() and not pictures.is_dir():
+        raise UnreadableFile(f"cannot write pictures to {pictures}: it is a file; name a folder")
     loaded = Fleet.load(fleet)
     tasks = None if concurrency is None else whole("concurrency", concurrency)
     if tasks is None and (budget_steps is not None or objective == "throughput"):
         tasks = loaded.clients
         typer.echo(f"tasks in flight: {tasks}, one a client; give --concurrency for another number", err=True)
     name, _, clusters = method.partition("=")
-    if clusters and (name != "clusters" or not clusters.isdigit()):
+    if clusters and (name != "clusters" or not clusters.isdecimal()):
         raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
     numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
     settings: dict[str, Any] = {
@@ -97,6 +101,8 @@ def plan(
         "seed": whole("seed", seed),
     }
     least, _, share = (objective or "").partition("=")
+    if share and least != "mix":
+        raise InvalidInput(f"--objective must be time, steps, energy, mix=S or throughput, got '{objective}'")
     wanted = goal(
         time=budget_time,
         steps=None if budget_steps is None else whole("budget-steps", budget_steps),
@@ -113,9 +119,10 @@ def plan(
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
     if out is not None:
         planned.plan.save(out)
+        typer.echo(f"wrote {out}", err=True)
+    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
     if as_json:
         typer.echo(to_json(shown.content()))
     else:
@@ -123,11 +130,8 @@ def plan(
     if pictures is not None:
         from sojourn.report.plan_figures import plan_pictures
 
-        pictures.mkdir(parents=True, exist_ok=True)
         for path in plan_pictures(planned, pictures):
             typer.echo(f"wrote {path}", err=True)
-    if out is not None:
-        typer.echo(f"wrote {out}", err=True)
 
 
 def _share(text: str) -> float:

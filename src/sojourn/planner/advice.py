@@ -15,6 +15,10 @@ BLIND = (
     "Only the number of server steps per unit of time was maximised: no bound was looked at, and clients that are "
     "hardly ever sampled make up for it by very large weights."
 )
+TOO_SHORT = (
+    "Fewer than one server step is expected, so that the figures mean little: check budget or epsilon, and that it is "
+    "in the unit of time of the rates."
+)
 EXTREME = 0.1  # of the clients, at each end, when a fleet has many speeds
 
 
@@ -24,12 +28,12 @@ def advice(planned: Planned, others: dict[str, Prediction]) -> list[str]:
     rows = [(name, row.value) for name, row in others.items() if name.startswith("uniform")]
     name, uniform = rows[-1]
     what = "bound" if "bound after" in planned.objective.name else "value"
-    said = [
-        f"{_whom(planned.fleet, plan.sampling)}; {_tasks(plan.concurrency)}; "
-        f"{what} {100 * (1 - value / uniform):.0f}% lower than {name}"
-    ]
+    change = f"{100 * abs(1 - value / uniform):.0f}% {'lower' if value <= uniform else 'higher'}"
+    said = [f"{_whom(planned.fleet, plan.sampling)}; {_tasks(plan.concurrency)}; {what} {change} than {name}"]
     if planned.prediction.scored.step_size is not None:
         said.append(_step(planned.prediction))
+    if planned.prediction.scored.steps < 1:
+        said.append(TOO_SHORT)
     if planned.binning is not None:
         said.append(_bins(planned))
     if planned.parked is not None:

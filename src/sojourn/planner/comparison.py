@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +24,16 @@ ERROR = 0.2
 def compare(planned: Planned) -> dict[str, Prediction]:
     """Predictions for uniform sampling, sampling by speed, the paper's plan, and the plan itself, by name."""
     fleet, objective, tasks = planned.fleet, planned.objective, planned.plan.concurrency
+    some = "1 task" if tasks == 1 else f"{tasks} tasks"
     others = {
-        f"uniform, {tasks} tasks": Plan.uniform(fleet, tasks),
+        f"uniform, {some}": Plan.uniform(fleet, tasks),
         f"uniform, {fleet.clients} tasks (C = n)": Plan.uniform(fleet, fleet.clients),
-        f"by speed, {tasks} tasks": Plan.by_speed(fleet, tasks),
+        f"by speed, {some}": Plan.by_speed(fleet, tasks),
     }
     rows = {name: objective.predict(fleet, plan) for name, plan in others.items()}
     paper = papers_plan(fleet, objective, tasks)
     if paper is not None:
-        rows[f"the paper's, {tasks} tasks"] = objective.predict(fleet, paper)
+        rows[f"the paper's, {some}"] = objective.predict(fleet, paper)
     rows["this plan"] = planned.prediction
     return rows
 
@@ -88,7 +90,7 @@ def sensitivity(planned: Planned, error: float = ERROR, seed: int = 0) -> list[S
     for case, fleet, objective in _cases(planned, error, seed):
         kept = replace(planned.plan, fleet_hash=None)
         old = objective.predict(fleet, kept)
-        new = make_plan(fleet, objective, fixed, planned.method, planned.limits, start=planned)
+        new = _again(planned, fleet, objective, fixed, start=planned)
         change = float(np.abs(new.plan.sampling / kept.sampling - 1).max())
         rows.append(
             Sensitivity(
@@ -111,7 +113,14 @@ def _smaller(planned: Planned) -> Planned:
     label = into_bins(fleet, objective, FEW)
     smaller, same = binned(fleet, objective, label)
     fixed = planned.plan.concurrency if len(planned.searched) == 1 else None
-    return make_plan(smaller, same, fixed, planned.method, planned.limits)
+    return _again(replace(planned, equal=True), smaller, same, fixed)
+
+
+def _again(planned: Planned, fleet: Fleet, objective: Objective, tasks: int | None, **more: Any) -> Planned:
+    """A plan from the same family, under the same constraints."""
+    clusters = min(planned.clusters, np.unique(fleet.rate).size)
+    settings = {"clusters": clusters, "equal": planned.equal, **more}
+    return make_plan(fleet, objective, tasks, planned.method, planned.limits, **settings)
 
 
 def _cases(planned: Planned, error: float, seed: int) -> Iterator[tuple[str, Fleet, Objective]]:

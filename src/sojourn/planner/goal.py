@@ -41,6 +41,8 @@ def goal(
     given = [name for name, value in budgets.items() if value is not None]
     if len(given) > 1:
         raise InvalidInput(f"budgets {given[0]} and {given[1]} exclude each other, got both; give one of them")
+    if server_power and server_rate is None:
+        raise InvalidInput(f"server_power {server_power:g} needs the time of an update; give server_rate too")
     score: StepBudget | TimeBudget | ToEpsilon | TimeOfStep
     if not given and least == "step time":
         score = TimeOfStep()
@@ -49,7 +51,10 @@ def goal(
     elif epsilon is not None:
         score = _to_epsilon(epsilon, least or "time", constants, free_step)
     elif least not in (None, given[0]):
-        raise InvalidInput(f"'{least}' does not go with a budget of {given[0]}; give epsilon, or leave it out")
+        wanted = "throughput" if least == "step time" else least
+        raise InvalidInput(
+            f"'{wanted}' does not go with a budget of {given[0]}; leave out one of them, or give epsilon"
+        )
     elif time is not None:
         score = TimeBudget(time, constants, free_step)
     else:
@@ -60,7 +65,8 @@ def goal(
 
 def _to_epsilon(epsilon: float, least: str, constants: Constants, free_step: bool) -> ToEpsilon:
     if least not in PRICES:
-        raise InvalidInput(f"the goal must be least time, steps or energy, got '{least}'")
+        wanted = "throughput" if least == "step time" else least
+        raise InvalidInput(f"until epsilon the goal must be least time, steps or energy, got '{wanted}'")
     return ToEpsilon(epsilon, constants, *PRICES[least], free_step)
 
 

@@ -126,6 +126,10 @@ class NetworkObjective:
     server_power: float = 0.0
     """Watts of the server while it applies an update."""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.server_power < np.inf:
+            raise InvalidInput(f"server_power must be non-negative and finite, got {self.server_power}")
+
     @property
     def name(self) -> str:
         """What is minimised, in words."""
@@ -139,7 +143,11 @@ class NetworkObjective:
         energy = energy_per_step(fleet, p, analysis.server_rate, self.server_power)
         if self.score.needs_energy and np.isnan(energy):
             raise InvalidInput(_no_power(fleet))
-        scored = self.score.score(Seen(S1, S2, float(analysis.throughput), energy), plan.concurrency, plan.step_size)
+        seen = Seen(S1, S2, float(analysis.throughput), energy)
+        try:
+            scored = self.score.score(seen, plan.concurrency, plan.step_size)
+        except ArithmeticError:
+            raise InvalidInput(_too_large(seen)) from None
         slope = self._gradient(analysis, q, scored.slopes) if gradient else None
         return Prediction(plan, scored, analysis, slope)
 
@@ -175,6 +183,13 @@ def client_weights(fleet: Fleet, weights: Weights = "equal") -> Floats:
     if not (np.isfinite(values) & (values > 0)).all():
         raise InvalidInput(f"weights must be positive and finite, got {values.tolist()}")
     return np.asarray(values / (fleet.count * values).sum())
+
+
+def _too_large(seen: Seen) -> str:
+    return (
+        "budget, constants and rates together are too large or too small to compute with (throughput "
+        f"{seen.throughput:.3g}, sum of q^2/p {seen.S1:.3g}); choose other units"
+    )
 
 
 def _no_power(fleet: Fleet) -> str:

@@ -25,6 +25,7 @@ GRID = 50  # points of the paper's grid
 AFRESH = 3  # random starts at the chosen concurrency
 MOST_A_CLIENT = 10  # tasks in flight a client, at most, when the concurrency is free
 MOST_FREE = 2000  # probabilities that are searched one by one, before clients are binned
+MOST_SINGLE = 1_000_000  # clients that may each become a group of their own
 BINS = 400
 REFINING = 30  # steps on the fleet itself after the bins
 
@@ -59,6 +60,10 @@ class Planned:
     """The sentence about a client that parks nearly all tasks; None = no such client."""
     method: Method
     """Family in which the sampling was looked for."""
+    clusters: int
+    """Speed clusters of that family, where it has any."""
+    equal: bool
+    """Whether equal clients had to get equal probabilities."""
     limits: Limits
     """Constraints that were kept."""
     free: Floats
@@ -95,15 +100,36 @@ def make_plan(
     (14, 0.5616)
     """
     limits = limits or Limits()
+    if seed < 0:
+        raise InvalidInput(f"seed must not be negative, got {seed}")
+    if not equal and fleet.clients > MOST_SINGLE:
+        raise InvalidInput(
+            f"unequal probabilities are looked for among at most {MOST_SINGLE:,} clients, got {fleet.clients:,}; "
+            "give equal clients equal ones"
+        )
     fleet = fleet if equal else fleet.expanded()
     _check(fleet, concurrency, limits)
     family = _family(fleet, objective, method, clusters, equal)
     only = tuple(grid_around_uniform(fleet, GRID)) if method == "grid" else ()
     problem = Problem(fleet, objective, family, limits.floor, limits.most_staleness, only)
     if problem.family.size > MOST_FREE:
-        return _through_bins(problem, concurrency, method, limits, seed, progress)
-    found, known = _search(problem, concurrency, limits, seed, start, progress)
-    return _planned(problem, found, known, method, limits)
+        found, known, binning = _through_bins(problem, concurrency, limits, seed, progress)
+    else:
+        (found, known), binning = _search(problem, concurrency, limits, seed, start, progress), None
+    return Planned(
+        plan=_promised(problem, found),
+        fleet=fleet,
+        objective=objective,
+        prediction=found.prediction,
+        searched={tasks: known.found[tasks].value for tasks in sorted(known.found)},
+        parked=parking(objective, found.prediction),
+        method=method,
+        clusters=clusters,
+        equal=equal,
+        limits=limits,
+        free=found.free,
+        binning=binning,
+    )
 
 
 def _search(
@@ -132,13 +158,8 @@ def _search(
 
 
 def _through_bins(
-    problem: Problem,
-    concurrency: int | None,
-    method: Method,
-    limits: Limits,
-    seed: int,
-    progress: Progress | None,
-) -> Planned:
+    problem: Problem, concurrency: int | None, limits: Limits, seed: int, progress: Progress | None
+) -> tuple[Found, "_Known", Binning]:
     """Plan for bins of clients, give every client its bin's probability, then refine on the fleet itself."""
     fleet = problem.fleet
     label = into_bins(fleet, problem.objective, BINS)
@@ -152,7 +173,7 @@ def _through_bins(
     if not np.isfinite(fine.value):
         raise InvalidInput(_infeasible(problem, known, tasks))
     binning = Binning(smaller.groups, width(fleet, label), found.value, before.value, fine.value)
-    return replace(_planned(problem, fine, known, method, limits), binning=binning)
+    return fine, known, binning
 
 
 class _Known:
@@ -256,15 +277,11 @@ def _infeasible(problem: Problem, known: _Known, concurrency: int | None) -> str
     )
 
 
-def _planned(problem: Problem, found: Found, known: _Known, method: Method, limits: Limits) -> Planned:
-    prediction, fleet = found.prediction, problem.fleet
-    plan = replace(
-        prediction.plan,
-        step_size=prediction.scored.step_size,
+def _promised(problem: Problem, found: Found) -> Plan:
+    return replace(
+        found.prediction.plan,
+        step_size=found.prediction.scored.step_size,
         objective=problem.objective.name,
-        fleet_hash=fleet.hash,
-        promises=promises(prediction),
+        fleet_hash=problem.fleet.hash,
+        promises=promises(found.prediction),
     )
-    searched = {tasks: known.found[tasks].value for tasks in sorted(known.found)}
-    parked = parking(problem.objective, prediction)
-    return Planned(plan, fleet, problem.objective, prediction, searched, parked, method, limits, found.free)

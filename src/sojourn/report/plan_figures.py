@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.errors import UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planner.family import speed_clusters
@@ -19,8 +20,12 @@ POINTS = 60
 
 
 def plan_pictures(planned: Planned, folder: Path) -> list[Path]:
-    """The two pictures, as SVG and PNG."""
-    return [*value_around(planned, folder / "plan-bound"), *trade_off(planned, folder / "plan-trade-off")]
+    """The two pictures, as SVG and PNG; the folder is made where there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [*value_around(planned, folder / "plan-bound"), *trade_off(planned, folder / "plan-trade-off")]
+    except OSError as error:
+        raise UnreadableFile(f"cannot write pictures to {folder}: {error.strerror}; name another folder") from None
 
 
 def value_around(planned: Planned, path: str | Path) -> list[Path]:
