@@ -101,6 +101,7 @@ class Plan:
             raise InvalidInput(f"weights must have one value for each of {fleet.groups} groups, got {values.size}")
         if not (np.isfinite(values) & (values > 0)).all():
             raise InvalidInput(f"weights must be positive and finite, got {values.tolist()}")
+        values = values / values.max()  # no overflow, whatever the scale
         sampling = values / (fleet.count * values).sum()
         return cls(fleet.name, fleet.count, sampling, concurrency, step_size, fleet_hash=fleet.hash)
 

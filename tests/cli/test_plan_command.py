@@ -229,3 +229,27 @@ def test_one_client_is_refused(tmp_path):
     path.write_text("name,count,rate\nonly,1,8\n")
     with pytest.raises(InvalidInput, match="a plan needs at least two clients, got 1"):
         call("plan", path, "--budget-time", 10)
+
+
+def test_an_unequal_plan_comes_with_the_fleet_that_it_is_for(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
+    call("plan", path, "--budget-steps", 1000, "-C", 5, "--unequal", "--out", tmp_path / "plan.json", *QUICK)
+    shown = call("analyze", tmp_path / "plan-fleet.csv", "--plan", tmp_path / "plan.json")
+    assert "throughput and staleness are those that the plan promises" in shown
+
+
+def test_plans_beyond_the_limits_are_marked(fleet):
+    words = ["plan", fleet, "--budget-time", 1000, "--most-staleness", 20, "--no-law-check"]
+    out = call(*words)
+    assert "uniform, 100 tasks (C = n), beyond the limits" in out
+    content = json.loads(call(*words, "--json"))
+    assert [row["feasible"] for row in content["comparison"]][-1] is True
+    assert not all(row["feasible"] for row in content["comparison"])
+    assert "feasible" in content["sensitivity"][0]
+
+
+def test_uniform_with_one_task_a_client_stands_once(fleet):
+    content = json.loads(call("plan", fleet, "--budget-steps", 1000, "-C", 100, "--json", *QUICK))
+    names = [row["name"] for row in content["comparison"]]
+    assert names == ["uniform, 100 tasks (C = n)", "by speed, 100 tasks", "the paper's, 100 tasks", "this plan"]

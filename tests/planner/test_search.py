@@ -67,7 +67,7 @@ def test_labels_of_equal_clients_see_links_and_weights():
     assert len({labels[0], labels[2], labels[3]}) == 3
 
 
-def test_speed_clusters_are_cut_at_the_widest_gaps():
+def test_speed_clusters_are_cut_between_unlike_speeds():
     fleet = Fleet.of_rates([1.0, 10.0, 1.1, 9.0, 100.0])
     assert speed_clusters(fleet, 3).tolist() == [2, 1, 2, 1, 0]
     assert speed_clusters(fleet, 1).tolist() == [0] * 5
@@ -143,7 +143,9 @@ def test_a_server_and_links_change_the_plan_and_are_promised():
     planned = make_plan(fleet, goal(time=200, server_rate=20.0))
     assert planned.plan.promises["server_rate"] == 20.0
     assert planned.prediction.analysis.server_utilisation > 0
-    assert planned.prediction.value > make_plan(SMALL, TIME).prediction.value
+    plain = make_plan(SMALL, TIME)
+    assert planned.prediction.value > plain.prediction.value
+    assert planned.plan.concurrency > plain.plan.concurrency  # tasks on links keep no client busy
 
 
 def test_a_mix_lies_between_least_time_and_least_energy():
@@ -271,3 +273,48 @@ def test_constants_of_another_scale_scale_the_step():
     two = make_plan(SMALL, goal(time=200, constants=Constants(A=5, L=2, B=2)))
     assert two.plan.concurrency == one.plan.concurrency
     assert two.plan.step_size == pytest.approx(one.plan.step_size / 2, rel=1e-6)
+
+
+def test_speed_clusters_of_many_distinct_rates_have_many_clients_each():
+    fleet = Fleet.of_rates(np.exp(np.random.default_rng(0).normal(0, 1, 5000)))
+    label = speed_clusters(fleet, 2)
+    assert 0.3 < label.mean() < 0.7
+    assert fleet.rate[label == 0].min() > fleet.rate[label == 1].max()
+
+
+def test_speed_clusters_are_the_best_cut_of_all():
+    rng = np.random.default_rng(1)
+    rates, count = rng.lognormal(size=9), rng.integers(1, 20, 9)
+    fleet = Fleet(tuple("abcdefghi"), count, rates)
+    order, logs = np.argsort(-rates), np.log(rates)
+
+    def squares(label):
+        parts = [(logs[label == one], count[label == one]) for one in np.unique(label)]
+        return sum((n * (x - (n @ x) / n.sum()) ** 2).sum() for x, n in parts)
+
+    tried = []
+    for first in range(1, 8):
+        for second in range(first + 1, 9):
+            label = np.zeros(9, dtype=int)
+            label[order[first:]], label[order[second:]] = 1, 2
+            tried.append(squares(label))
+    assert squares(speed_clusters(fleet, 3)) == pytest.approx(min(tried), rel=1e-9)
+
+
+def test_a_cap_on_staleness_is_kept_through_bins(monkeypatch):
+    fleet = Fleet.of_rates(np.exp(np.random.default_rng(0).normal(0, 1, 150)))
+    monkeypatch.setattr(search, "MOST_FREE", 100)
+    monkeypatch.setattr(search, "BINS", 20)
+    free = make_plan(fleet, goal(time=300), 12)
+    cap = 0.6 * free.prediction.analysis.staleness().max()
+    capped = make_plan(fleet, goal(time=300), 12, limits=Limits(most_staleness=cap))
+    assert capped.prediction.analysis.staleness().max() <= cap * (1 + 1e-5)
+    assert capped.prediction.value > free.prediction.value
+    assert Limits(most_staleness=cap).kept(capped.prediction)
+    assert not Limits(most_staleness=cap).kept(free.prediction)
+
+
+def test_rates_of_any_scale_are_planned_for():
+    one, other = (make_plan(Fleet.of(a=(3, 8.0 * x), b=(3, 1.0 * x)), goal(time=100 / x)) for x in (1.0, 1e200))
+    assert one.plan.concurrency == other.plan.concurrency
+    assert one.plan.sampling == pytest.approx(other.plan.sampling, rel=1e-6)

@@ -146,6 +146,7 @@ def test_constants_are_read_and_named(tmp_path):
         ("A = 1\nL = 2\nG2 = 1", "constant sigma2 is missing"),
         ("A = 1\nL = 2\nB = 1\nG2 = 1", "B and sigma2 or G2 exclude each other"),
         ("A = 1\nL = 2\nB = 1\nrho2 = 1", "rho2 .* needs sigma2 and G2 apart"),
+        ("A = 1\nL = 2\nB = 1\nR2 = 1", "R2 goes with sigma2 and G2 apart"),
         ("A = 0\nL = 2\nB = 1", "constant A must be positive and finite, got 0"),
         ("A = -1\nL = 2\nB = 1", "constant A must be positive and finite, got -1"),
         ("A = nan\nL = 2\nB = 1", "constant A must be positive and finite, got nan"),

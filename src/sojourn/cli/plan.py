@@ -122,6 +122,10 @@ def plan(
     if out is not None:
         planned.plan.save(out)
         typer.echo(f"wrote {out}", err=True)
+        if unequal and planned.fleet.groups != loaded.groups:
+            single = out.with_name(f"{out.stem}-fleet.csv")
+            planned.fleet.save(single)
+            typer.echo(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
     shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
     if as_json:
         typer.echo(to_json(shown.content()))

@@ -10,6 +10,7 @@ import typer
 from sojourn.cli.law_check import LawCheck, check_laws
 from sojourn.cli.show import number, table
 from sojourn.planner.advice import advice
+from sojourn.planner.comparison import FEW as STUDIED
 from sojourn.planner.comparison import Sensitivity, compare, sensitivity
 from sojourn.planner.objective import Prediction
 from sojourn.planner.search import Planned
@@ -74,7 +75,9 @@ class Shown:
                 {"name": name, "count": int(fleet.count[g]), "rate": fleet.rate[g], "sampling": plan.sampling[g]}
                 for g, name in enumerate(fleet.name)
             ],
-            "comparison": [_row(name, row) for name, row in self.comparison.items()],
+            "comparison": [
+                {**_row(name, row), "feasible": self.planned.limits.kept(row)} for name, row in self.comparison.items()
+            ],
             "searched": [{"concurrency": tasks, "value": value} for tasks, value in self.planned.searched.items()],
             "sensitivity": [
                 {key: getattr(row, key) for key in (*row.__dataclass_fields__, "regret")} for row in self.sensitivity
@@ -102,13 +105,14 @@ class Shown:
         )
         self._print_comparison()
         if self.sensitivity:
-            _print_sensitivity(self.sensitivity)
+            _print_sensitivity(self.sensitivity, self.planned.fleet.groups > STUDIED)
         constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants()]
         for sentence in (*advice(self.planned, self.comparison), *constants, *self._laws()):
             typer.echo(sentence)
 
     def _print_comparison(self) -> None:
-        fleet, budget = self.planned.fleet, "bound after" in self.planned.objective.name
+        fleet, scored = self.planned.fleet, self.planned.prediction.scored
+        budget = scored.value == scored.bound
         few = fleet.groups <= FEW
         stale = [f"staleness, {name}" for name in fleet.name] if few else ["least staleness", "most"]
         rows = []
@@ -117,7 +121,7 @@ class Shown:
             shown = values if few else (values.min(), values.max())
             rows.append(
                 [
-                    name,
+                    name if self.planned.limits.kept(row) else f"{name}, beyond the limits",
                     *([] if budget else [number(row.value)]),
                     number(row.scored.bound),
                     _optional(row.scored.step_size),
@@ -158,16 +162,17 @@ def _optional(value: float | None) -> str:
     return "-" if value is None else number(value, 4)
 
 
-def _print_sensitivity(rows: list[Sensitivity]) -> None:
+def _print_sensitivity(rows: list[Sensitivity], through_bins: bool) -> None:
+    bins = f" (studied through {STUDIED} bins of clients)" if through_bins else ""
     table(
-        "if an input is not what it was thought to be",
+        f"if an input is not what it was thought to be{bins}",
         ["in truth", "this plan", "best plan", "loss", "its tasks", "its step size", "largest change of a probability"],
         [
             [
                 row.case,
-                number(row.kept, 5) + ("" if row.proven else " (step beyond the theorem's)"),
+                number(row.kept, 5) + _beyond(row),
                 number(row.best, 5),
-                f"{100 * row.regret:.1f}%",
+                "-" if _beyond(row) else f"{100 * row.regret:.1f}%",
                 str(row.concurrency),
                 _optional(row.step_size),
                 f"{100 * row.sampling_change:.0f}%",
@@ -175,3 +180,10 @@ def _print_sensitivity(rows: list[Sensitivity]) -> None:
             for row in rows
         ],
     )
+
+
+def _beyond(row: Sensitivity) -> str:
+    """Why the kept plan may not be held against the best one."""
+    if not row.proven:
+        return " (step beyond the theorem's)"
+    return "" if row.feasible else " (beyond the limits)"

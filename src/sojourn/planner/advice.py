@@ -27,7 +27,8 @@ def advice(planned: Planned, others: dict[str, Prediction]) -> list[str]:
     plan, value = planned.plan, planned.prediction.value
     rows = [(name, row.value) for name, row in others.items() if name.startswith("uniform")]
     name, uniform = rows[-1]
-    what = "bound" if "bound after" in planned.objective.name else "value"
+    scored = planned.prediction.scored
+    what = "bound" if scored.value == scored.bound else "value"
     change = f"{100 * abs(1 - value / uniform):.0f}% {'lower' if value <= uniform else 'higher'}"
     said = [f"{_whom(planned.fleet, plan.sampling)}; {_tasks(plan.concurrency)}; {what} {change} than {name}"]
     if planned.prediction.scored.step_size is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.fleet import Fleet
-from sojourn.plan import Plan
+from sojourn.plan import MOST_TASKS, Plan
 from sojourn.planner.binning import binned, into_bins
 from sojourn.planner.objective import NetworkObjective, Objective, Prediction
 from sojourn.planner.scores import StepBudget
@@ -25,11 +25,10 @@ def compare(planned: Planned) -> dict[str, Prediction]:
     """Predictions for uniform sampling, sampling by speed, the paper's plan, and the plan itself, by name."""
     fleet, objective, tasks = planned.fleet, planned.objective, planned.plan.concurrency
     some = "1 task" if tasks == 1 else f"{tasks} tasks"
-    others = {
-        f"uniform, {some}": Plan.uniform(fleet, tasks),
-        f"uniform, {fleet.clients} tasks (C = n)": Plan.uniform(fleet, fleet.clients),
-        f"by speed, {some}": Plan.by_speed(fleet, tasks),
-    }
+    others = {f"uniform, {some}{' (C = n)' if tasks == fleet.clients else ''}": Plan.uniform(fleet, tasks)}
+    if tasks != fleet.clients <= MOST_TASKS:
+        others[f"uniform, {fleet.clients} tasks (C = n)"] = Plan.uniform(fleet, fleet.clients)
+    others[f"by speed, {some}"] = Plan.by_speed(fleet, tasks)
     rows = {name: objective.predict(fleet, plan) for name, plan in others.items()}
     paper = papers_plan(fleet, objective, tasks)
     if paper is not None:
@@ -72,6 +71,8 @@ class Sensitivity:
     """Largest relative change of a client's probability."""
     proven: bool
     """Whether the kept step is still within what the theorem allows."""
+    feasible: bool
+    """Whether the kept plan still keeps the constraints."""
 
     @property
     def regret(self) -> float:
@@ -85,7 +86,7 @@ def sensitivity(planned: Planned, error: float = ERROR, seed: int = 0) -> list[S
     A fleet of more than 200 groups is studied through bins.
     """
     planned = _smaller(planned)
-    fixed = planned.plan.concurrency if len(planned.searched) == 1 else None
+    fixed = planned.plan.concurrency if planned.fixed else None
     rows = []
     for case, fleet, objective in _cases(planned, error, seed):
         kept = replace(planned.plan, fleet_hash=None)
@@ -101,6 +102,7 @@ def sensitivity(planned: Planned, error: float = ERROR, seed: int = 0) -> list[S
                 new.plan.step_size,
                 change,
                 old.scored.proven,
+                planned.limits.kept(old),
             )
         )
     return rows
@@ -112,7 +114,7 @@ def _smaller(planned: Planned) -> Planned:
         return planned
     label = into_bins(fleet, objective, FEW)
     smaller, same = binned(fleet, objective, label)
-    fixed = planned.plan.concurrency if len(planned.searched) == 1 else None
+    fixed = planned.plan.concurrency if planned.fixed else None
     return _again(replace(planned, equal=True), smaller, same, fixed)
 
 

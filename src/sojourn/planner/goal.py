@@ -47,8 +47,16 @@ def goal(
     if not given and least == "step time":
         score = TimeOfStep()
     elif not given:
-        raise InvalidInput("a plan needs a goal, got none; give a budget of time or of steps, or epsilon")
+        raise InvalidInput(
+            "a plan needs a goal, got none; give a budget of time or of steps, or epsilon "
+            "(--budget-time, --budget-steps, --epsilon)"
+        )
     elif epsilon is not None:
+        if constants.R2 is not None and (free_step or reading != "indicator" or constants.rho2):
+            raise InvalidInput(
+                "the communication-aware bound has no step size, no conditional reading and no strong growth; leave "
+                "these out, or leave R2 out of the constants to take Theorem 1's"
+            )
         score = _to_epsilon(epsilon, least or "time", constants, free_step)
     elif least not in (None, given[0]):
         wanted = "throughput" if least == "step time" else least
@@ -82,4 +90,6 @@ def mixed_goal(fleet: Fleet, goal_of_time: NetworkObjective, share: float, **set
         raise InvalidInput("a mix of time and energy needs epsilon; give it instead of a budget")
     pure = [replace(score, per_step=0.0, per_time=1 - energy, per_energy=energy) for energy in (0.0, 1.0)]
     time, energy = (make_plan(fleet, replace(goal_of_time, score=one), **settings).prediction.value for one in pure)
-    return replace(goal_of_time, score=replace(pure[0], per_time=(1 - share) / time, per_energy=share / energy))
+    label = f"a mix of {100 * share:g}% energy and {100 * (1 - share):g}% time, each in units of its least,"
+    mix = replace(pure[0], per_time=(1 - share) / time, per_energy=share / energy, label=label)
+    return replace(goal_of_time, score=mix)

@@ -113,6 +113,8 @@ class ToEpsilon:
     """Weight of the energy."""
     free_step: bool = False
     """Whether the step may exceed the theorem's largest."""
+    label: str | None = None
+    """What it is called; None = after its weights."""
 
     def __post_init__(self) -> None:
         _positive("epsilon", self.epsilon)
@@ -139,6 +141,8 @@ class ToEpsilon:
         parts = {"server steps": self.per_step, "time": self.per_time, "energy": self.per_energy}
         used = [part for part, weight in parts.items() if weight]
         what = used[0] if len(used) == 1 else "a mix of " + " and ".join(used)
+        if self.label is not None:
+            what = self.label
         theorem = "the communication-aware bound" if self.communication_aware else "Theorem 1's bound"
         return f"{what} until {theorem} is {self.epsilon:g}"
 

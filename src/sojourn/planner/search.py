@@ -15,7 +15,7 @@ from sojourn.planner.concurrency import best_concurrency
 from sojourn.planner.expectations import parking, promises
 from sojourn.planner.family import ByLabel, ByPower, Family, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planner.objective import NetworkObjective, Objective, Prediction, client_weights
-from sojourn.planner.sampling import Found, Problem, best_sampling
+from sojourn.planner.sampling import MET, Found, Problem, best_sampling
 
 Floats = NDArray[np.float64]
 Method = Literal["simplex", "clusters", "power", "grid"]
@@ -28,6 +28,7 @@ MOST_FREE = 2000  # probabilities that are searched one by one, before clients a
 MOST_SINGLE = 1_000_000  # clients that may each become a group of their own
 BINS = 400
 REFINING = 30  # steps on the fleet itself after the bins
+TIGHTER = 4  # tries to meet a cap on the fleet itself by a tighter one on the bins
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,13 @@ class Limits:
     """Most tasks in flight; None = ten a client."""
     most_staleness: float = np.inf
     """Largest mean staleness of every client."""
+
+    def kept(self, prediction: Prediction) -> bool:
+        """Whether a plan keeps them."""
+        plan, stale = prediction.plan, prediction.analysis.staleness()
+        fits = self.most_tasks is None or plan.concurrency <= self.most_tasks
+        stays = float(stale.max()) <= self.most_staleness * (1 + 1e-5)
+        return bool(fits and stays and plan.sampling.min() >= self.floor * (1 - 1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +74,8 @@ class Planned:
     """Whether equal clients had to get equal probabilities."""
     limits: Limits
     """Constraints that were kept."""
+    fixed: bool
+    """Whether the concurrency was given."""
     free: Floats
     """Free numbers of the family: a warm start for a neighbouring problem."""
     binning: Binning | None = None
@@ -127,6 +137,7 @@ def make_plan(
         clusters=clusters,
         equal=equal,
         limits=limits,
+        fixed=concurrency is not None,
         free=found.free,
         binning=binning,
     )
@@ -153,7 +164,7 @@ def _search(
         known.afresh()
     found = known.polished()
     if not np.isfinite(found.value):
-        raise InvalidInput(_infeasible(problem, known, concurrency))
+        raise InvalidInput(_infeasible(problem, known.found[concurrency or min(known.found)]))
     return found, known
 
 
@@ -168,11 +179,19 @@ def _through_bins(
     found, known = _search(coarse, concurrency, limits, seed, None, progress)
     tasks = found.prediction.plan.concurrency
     start = problem.family.nearest(found.free[label], fleet.count.astype(np.float64))
-    before = problem.predict(start, tasks)
-    fine = best_sampling(replace(problem, iterations=REFINING), tasks, [start])
+    before = best_sampling(replace(problem, only=(start,)), tasks, [])
+    for _ in range(TIGHTER if before.excess > MET else 0):  # a bin keeps the cap only on average
+        coarse = replace(coarse, most_staleness=coarse.most_staleness / (1 + 1.05 * before.excess))
+        again = best_sampling(coarse, tasks, [found.free])
+        start = problem.family.nearest(again.free[label], fleet.count.astype(np.float64))
+        before = best_sampling(replace(problem, only=(start,)), tasks, [])
+        if before.excess <= MET:
+            break
+    capped = np.isfinite(problem.most_staleness)
+    fine = before if capped else best_sampling(replace(problem, iterations=REFINING), tasks, [start])
     if not np.isfinite(fine.value):
-        raise InvalidInput(_infeasible(problem, known, tasks))
-    binning = Binning(smaller.groups, width(fleet, label), found.value, before.value, fine.value)
+        raise InvalidInput(_infeasible(problem, fine))
+    binning = Binning(smaller.groups, width(fleet, label), found.value, before.prediction.value, fine.value)
     return fine, known, binning
 
 
@@ -268,12 +287,11 @@ def _family(fleet: Fleet, objective: Objective, method: Method, clusters: int, e
     return ByLabel(equal_clients(fleet, np.zeros(fleet.groups) if weights is None else weights))
 
 
-def _infeasible(problem: Problem, known: _Known, concurrency: int | None) -> str:
-    tasks = concurrency or min(known.found)
-    least = known.found[tasks].prediction.analysis.staleness().max()
+def _infeasible(problem: Problem, nearest: Found) -> str:
+    tasks, least = nearest.prediction.plan.concurrency, nearest.prediction.analysis.staleness().max()
     return (
         f"no sampling of this family was found whose staleness stays below {problem.most_staleness:g} with {tasks} "
-        f"tasks in flight (the nearest has {least:.4g} at its worst client); raise the cap or take fewer tasks"
+        f"tasks in flight (the nearest has {least:.7g} at its worst client); raise the cap or take fewer tasks"
     )
 
 

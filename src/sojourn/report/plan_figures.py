@@ -54,7 +54,8 @@ def _over_sampling(planned: Planned, axis: Any) -> None:
     axis.axvline(1 / fleet.clients, color="grey", lw=0.8, ls=":", label="uniform")
     axis.set_ylim(0.9 * min(values), min(max(values), 4 * min(values)))
     axis.set_xlabel("mean probability of a fast client")
-    axis.set_ylabel("bound" if "bound after" in planned.objective.name else "value")
+    scored = planned.prediction.scored
+    axis.set_ylabel("bound" if scored.value == scored.bound else "value")
     axis.set_title(f"{plan.concurrency} tasks in flight", fontsize=10)
     axis.legend(frameon=False, fontsize=8)
 

@@ -78,7 +78,7 @@ def _root(cubic: float, square: float, value: float) -> float:
 
 def steps_to(
     epsilon: float, concurrency: int, S1: float, S2: float, constants: Constants, free: bool = False
-) -> "Goal":
+) -> "Fewest":
     """The fewest steps after which G <= epsilon, and the step size that needs them.
 
     T + 1 = A / (eta (epsilon - a eta - b eta^2)) with a = L B S1, b = L^2 B C S2 is least where
@@ -90,12 +90,12 @@ def steps_to(
     b = constants.L**2 * constants.noise * concurrency * S2
     best = epsilon / (a + sqrt(a * a + 3 * b * epsilon))
     eta = best if free else min(best, largest_step(concurrency, S1, S2, constants))
-    return Goal(constants.A / (eta * (epsilon - a * eta - b * eta**2)), eta, best)
+    return Fewest(constants.A / (eta * (epsilon - a * eta - b * eta**2)), eta, best)
 
 
 @dataclass(frozen=True)
-class Goal:
-    """Steps to reach epsilon."""
+class Fewest:
+    """The fewest steps to epsilon."""
 
     steps: float
     """T + 1."""

@@ -53,6 +53,8 @@ class Constants:
             raise InvalidInput("constants B and sigma2 or G2 exclude each other, got both; give sigma2 and G2, or B")
         if self.rho2 and not apart:
             raise InvalidInput(f"constant rho2 ({self.rho2}) needs sigma2 and G2 apart, got B; give sigma2 and G2")
+        if self.R2 is not None and not apart:
+            raise InvalidInput("constant R2 goes with sigma2 and G2 apart, got B; give sigma2 and G2, or leave R2 out")
         if self.noise <= 0:
             raise InvalidInput("sigma2 and G2 must not both be 0: without noise and differences there is no bound")
 
