@@ -89,9 +89,10 @@ def _step(prediction: Prediction) -> str:
 def _bins(planned: Planned) -> str:
     binning = planned.binning
     assert binning is not None
+    gain = 1 - binning.refined_value / binning.true_value
+    refined = f"; then refined client by client, which gained {gain:.1e}" if gain > 0 else ""
     return (
         f"planned through {binning.bins} bins of clients (rates within a bin differ by at most "
-        f"{100 * (binning.width - 1):.1f}%), whose promise was off by {binning.error:.1e} relative; then refined "
-        f"client by client, which gained {1 - binning.refined_value / binning.true_value:.1e}; the figures are "
-        "those of the fleet itself"
+        f"{100 * (binning.width - 1):.1f}%), whose promise was off by {binning.error:.1e} relative{refined}; the figures "
+        "are those of the fleet itself"
     )
