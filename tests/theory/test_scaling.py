@@ -128,6 +128,7 @@ def test_the_clusters_are_told_apart_by_load_and_not_by_their_order():
         np.testing.assert_allclose(getattr(result, key), getattr(expected, key)[[2, 0, 1]], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_exact_queues_approach_the_limit_as_the_network_saturates():
     gaps = []
     for tasks in (300, 3000, 30000):
@@ -191,6 +192,7 @@ def test_the_papers_bound_for_the_fast_of_three_clusters_is_below_the_exact_valu
     assert regime(analysis).staleness_paper[0] < analysis.staleness("conditional", "between")[0]
 
 
+@pytest.mark.slow
 def test_the_limit_law_has_no_step_where_its_formula_changes():
     for near, slow in ((5, 5), (90, 10), (150, 149), (150, 151)):
         below, above = gamma_limit(near, slow, 299.999), gamma_limit(near, slow, 300.001)

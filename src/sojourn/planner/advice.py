@@ -93,6 +93,6 @@ def _bins(planned: Planned) -> str:
     refined = f"; then refined client by client, which gained {gain:.1e}" if gain > 0 else ""
     return (
         f"planned through {binning.bins} bins of clients (rates within a bin differ by at most "
-        f"{100 * (binning.width - 1):.1f}%), whose promise was off by {binning.error:.1e} relative{refined}; the figures "
-        "are those of the fleet itself"
+        f"{100 * (binning.width - 1):.1f}%), whose promise was off by {binning.error:.1e} relative{refined}; the "
+        "figures are those of the fleet itself"
     )
