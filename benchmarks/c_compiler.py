@@ -6,7 +6,37 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 FLAGS = ("-O3", "-march=native")
+
+
+class CSide:
+    """A C library that goes on with one run and counts updates and staleness by group."""
+
+    def __init__(self, name: str, run: ctypes.Structure, groups: NDArray[np.void], begin: str | None = None) -> None:
+        made = library(name)
+        self._advance, self._run, self._groups = made.advance, run, groups
+        self._advance.argtypes = [ctypes.POINTER(type(run)), ctypes.c_int64]
+        self._advance.restype = None
+        if begin is not None:
+            getattr(made, begin).restype = None
+            getattr(made, begin)(ctypes.byref(run))
+
+    def warm_up(self, steps: int) -> None:
+        """Go on without counting."""
+        self.advance(steps)
+        self._groups["arrivals"] = self._groups["staleness"] = 0
+
+    def advance(self, steps: int) -> int:
+        """Go on for `steps` steps; returns the steps done."""
+        self._advance(ctypes.byref(self._run), steps)
+        return steps
+
+    def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Updates and sum of their staleness by group, since the warm-up."""
+        return self._groups["arrivals"].astype(np.float64), self._groups["staleness"].astype(np.float64)
 
 
 def compiler() -> str | None:

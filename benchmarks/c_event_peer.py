@@ -3,7 +3,7 @@
 import ctypes
 
 import numpy as np
-from c_compiler import FLAGS, library
+from c_compiler import FLAGS, CSide
 from case import Case
 from numpy.typing import NDArray
 
@@ -33,30 +33,16 @@ class _Run(ctypes.Structure):
     )
 
 
-class CHeap:
+class CHeap(CSide):
     """The C loop on one case; the streams are those of sojourn's run with the same seed."""
 
     name = "C event heap, gcc " + " ".join(FLAGS)
 
     def __init__(self, case: Case, seed: int) -> None:
-        made = library("event_heap")
-        self._advance = made.advance
-        self._advance.argtypes = [ctypes.POINTER(_Run), ctypes.c_int64]
-        self._advance.restype = made.start.restype = None
-        self._groups = _groups(case)
-        self._run, self._kept = _run(self._groups, case, seed)
-        made.start(ctypes.byref(self._run))
-        self.advance(case.warmup)
-        self._groups["arrivals"] = self._groups["staleness"] = 0
-
-    def advance(self, steps: int) -> int:
-        """Go on for `steps` steps; returns the steps done."""
-        self._advance(ctypes.byref(self._run), steps)
-        return steps
-
-    def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Updates and sum of their staleness by group, since the warm-up."""
-        return self._groups["arrivals"].astype(np.float64), self._groups["staleness"].astype(np.float64)
+        groups = _groups(case)
+        run, self._kept = _run(groups, case, seed)
+        super().__init__("event_heap", run, groups, "start")
+        self.warm_up(case.warmup)
 
 
 def _groups(case: Case) -> NDArray[np.void]:

@@ -260,7 +260,7 @@ def test_p_values_are_uniform_when_the_law_is_true(law):
         room = rng.exponential(3.0, 200)
         sample = Sample.of(np.minimum(x, room), room, x <= room, np.repeat(np.arange(8), 25))
         small.append(choose(sample, law.name).p_value < 0.1)
-    # drawn from the fitted law, not the true one: uniform to first order (weibull: 0.14 of a thousand)
+    # drawn from the fitted law, not the true one: uniform to first order only
     assert 0.04 < np.mean(small) < 0.2
 
 

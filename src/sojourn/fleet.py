@@ -90,13 +90,17 @@ class Fleet:
                 raise InvalidInput(f"a group name must be printable, without '=', ',' or outer spaces, got {name!r}")
         if (self.count < 1).any():
             bad = int(np.argmax(self.count < 1))
-            raise InvalidInput(f"count of group '{self.name[bad]}' must be at least 1, got {self.count[bad]}")
+            raise InvalidInput(
+                f"count of group '{self.name[bad]}' must be at least 1, got {self.count[bad]}; leave the group out"
+            )
         for key, (rule, holds) in _RULES.items():
             values = getattr(self, key)
             wrong = ~holds(values)
             if wrong.any():
                 bad = int(np.argmax(wrong))
-                raise InvalidInput(f"{key} of group '{self.name[bad]}' must be {rule}, got {values[bad]}")
+                raise InvalidInput(
+                    f"{key} of group '{self.name[bad]}' must be {rule}, got {values[bad]}; correct that row"
+                )
 
     @classmethod
     def of(cls, **groups: tuple[int, float]) -> "Fleet":
@@ -147,6 +151,11 @@ class Fleet:
     def clients(self) -> int:
         """Number of clients (n)."""
         return int(self.count.sum())
+
+    @property
+    def link_time(self) -> Floats:
+        """Mean time that a client's task spends on its links, downlink and uplink together."""
+        return np.asarray(1 / self.uplink_rate + 1 / self.downlink_rate)
 
     @property
     def first_client(self) -> Integers:

@@ -121,9 +121,14 @@ def test_simulate_writes_trace_and_summary_into_a_folder(call, two, tmp_path):
     assert trace.staleness.mean() == pytest.approx(summary["mean_staleness"], rel=1e-12)
 
 
-def test_a_second_run_over_the_same_folder_replaces_the_first(call, two, tmp_path):
-    for seed in (1, 2):
-        assert call("simulate", two, "--steps", 500, "--seed", seed, "--out", tmp_path / "run")[0] == 0
+def test_a_second_run_over_the_same_folder_replaces_the_first_only_when_asked(call, two, tmp_path):
+    words = ["simulate", two, "--steps", 500, "--out", tmp_path / "run", "--seed"]
+    assert call(*words, 1)[0] == 0
+    code, _, err = call(*words, 2)
+    assert code == 2
+    assert err.endswith("trace.parquet exists already; name another file, or give --overwrite to replace it\n")
+    assert Trace.load(tmp_path / "run" / "trace.parquet").metadata["seed"] == 1
+    assert call(*words, 2, "--overwrite")[0] == 0
     assert Trace.load(tmp_path / "run" / "trace.parquet").metadata["seed"] == 2
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["summary.json", "trace.parquet"]
 
@@ -264,7 +269,8 @@ def test_fit_writes_a_fleet_from_a_trace(call, two, tmp_path):
     assert "exponential" in out
     assert "wrote" in err
     assert Fleet.load(tmp_path / "fitted.csv").rate == pytest.approx([1.2, 1.0], rel=0.05)
-    code, out, _ = call(*words, "--law", "exponential", "--json")
+    assert "exists already" in call(*words)[2]
+    code, out, _ = call(*words, "--law", "exponential", "--overwrite", "--json")
     content = json.loads(out)
     assert content["by"] == "group"
     assert content["groups"][0]["rate_low"] < content["groups"][0]["rate"] < content["groups"][0]["rate_high"]
@@ -338,3 +344,19 @@ def test_ctrl_c_leaves_the_summary_so_far_on_disk_and_says_so(two, tmp_path):
     assert "staleness" in out
     assert content["complete"] is False
     assert 0 < content["steps"] < 10**9
+
+
+@pytest.mark.parametrize("verb", ["plan", "analyze", "fit"])
+def test_no_verb_writes_over_a_file_unless_asked(call, two, tmp_path, verb):
+    kept = tmp_path / ("kept.csv" if verb == "fit" else "kept.json")
+    kept.write_text("mine")
+    call("simulate", two, "--steps", 500, "--out", tmp_path / "t.parquet")
+    words = {
+        "plan": ["plan", two, "--budget-time", 9],
+        "analyze": ["analyze", two],
+        "fit": ["fit", tmp_path / "t.parquet"],
+    }
+    code, _, err = call(*words[verb], "--out", kept)
+    assert code == 2
+    assert "exists already; name another file, or give --overwrite to replace it" in err
+    assert kept.read_text() == "mine"

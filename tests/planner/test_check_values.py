@@ -68,7 +68,7 @@ def test_throughput_of_the_published_fleet():
     assert uniform.throughput == pytest.approx(7.40595, abs=5e-6)
     assert uniform.staleness() == pytest.approx([7.358, 33.914, 3.768, 229.634, 2.020], abs=5e-4)
     most = make_plan(FIVE_TYPES, goal(least="step time"), 100)
-    assert most.prediction.analysis.throughput == pytest.approx(159.9, abs=0.05)
+    assert most.prediction.analysis.throughput == pytest.approx(159.878, abs=0.0005)  # 159.9 to four digits
     # a maximum: the gradient is the same for all clients that are sampled, and smaller for those that are not
     slope = most.prediction.analysis.throughput_gradient()
     sampled = most.plan.sampling > 1e-6
@@ -85,8 +85,11 @@ def test_the_time_optimal_plan_of_the_published_fleet_is_no_worse_than_the_other
         "most throughput": make_plan(FIVE_TYPES, goal(least="step time"), 100).plan,
         "time, C = 91": make_plan(FIVE_TYPES, time, 91).plan,
     }
-    for name, plan in others.items():
-        assert planned.prediction.value < time.predict(FIVE_TYPES, plan).value, name
+    values = {name: time.predict(FIVE_TYPES, plan).value for name, plan in others.items()}
+    assert planned.prediction.value < min(values.values())
+    assert values["uniform"] == pytest.approx(12034.6, abs=0.1)
+    assert values["fewest rounds"] == pytest.approx(14699.7, abs=0.1)
+    assert make_plan(FIVE_TYPES, time, 100).prediction.value == pytest.approx(11759.9, abs=0.1)
     assert planned.plan.concurrency == 48
     assert planned.prediction.value == pytest.approx(10965.288, abs=0.001)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from any_fleet import linked_fleet
 from sojourn import Constants, Fleet, InvalidInput, Plan, goal
 from sojourn.planner.objective import NetworkObjective, client_weights
 from sojourn.planner.scores import StepBudget, TimeBudget, TimeOfStep, ToEpsilon
@@ -30,23 +31,8 @@ SCORES = {
 
 @st.composite
 def cases(draw):
-    size = draw(st.integers(2, 4))
-
-    def column(values):
-        return np.array(draw(st.lists(values, min_size=size, max_size=size)))
-
     some = st.floats(0.2, 5)
-    link = st.one_of(st.just(np.inf), some) if draw(st.booleans()) else st.just(np.inf)
-    fleet = Fleet(
-        name=tuple("abcd"[:size]),
-        count=column(st.integers(1, 3)),
-        rate=column(some),
-        uplink_rate=column(link),
-        downlink_rate=column(link),
-        power=column(some),
-        uplink_power=column(some),
-        downlink_power=column(some),
-    )
+    fleet, column = linked_fleet(draw, some, least=2, powers=True)
     plan = Plan.weighted(fleet, column(some), concurrency=draw(st.integers(1, 12)))
     server = draw(st.one_of(st.none(), st.floats(1, 20)))
     return fleet, plan, column(some), server

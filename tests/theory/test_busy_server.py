@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_fleet import linked_fleet
 from sojourn import Fleet, InvalidInput, Plan, analyze
 from sojourn.theory.jackson import ClosedNetwork
 
@@ -38,20 +39,8 @@ def enumerated(p, mu, uplink, downlink, server, tasks):
 @st.composite
 def cases(draw, most=20):
     """A fleet with or without links, a plan, a server rate, and a weight for each group."""
-    size = draw(st.integers(1, 4))
-
-    def column(values):
-        return np.array(draw(st.lists(values, min_size=size, max_size=size)))
-
     rate = st.floats(0.1, 10)
-    link = st.one_of(st.just(np.inf), rate) if draw(st.booleans()) else st.just(np.inf)
-    fleet = Fleet(
-        name=tuple("abcd"[:size]),
-        count=column(st.integers(1, 3)),
-        rate=column(rate),
-        uplink_rate=column(link),
-        downlink_rate=column(link),
-    )
+    fleet, column = linked_fleet(draw, rate)
     plan = Plan.weighted(fleet, column(rate), concurrency=draw(st.integers(1, most)))
     return fleet, plan, draw(st.floats(0.1, 30)), column(st.floats(-2, 2))
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_fleet import linked_fleet
 from sojourn import Fleet, InvalidInput, Plan, analyze
 from sojourn.theory.jackson import ClosedNetwork
 
@@ -14,20 +15,8 @@ STEP = 1e-3  # of the moved value; the difference below is of fourth order
 
 @st.composite
 def cases(draw):
-    size = draw(st.integers(1, 4))
-
-    def column(values):
-        return np.array(draw(st.lists(values, min_size=size, max_size=size)))
-
     rate = st.floats(0.1, 10)
-    link = st.one_of(st.just(np.inf), rate) if draw(st.booleans()) else st.just(np.inf)
-    fleet = Fleet(
-        name=tuple("abcd"[:size]),
-        count=column(st.integers(1, 3)),
-        rate=column(rate),
-        uplink_rate=column(link),
-        downlink_rate=column(link),
-    )
+    fleet, column = linked_fleet(draw, rate)
     plan = Plan.weighted(fleet, column(rate), concurrency=draw(st.integers(1, 20)))
     return fleet, plan, column(st.floats(-2, 2))
 

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import LINK_HELP, SAMPLING_HELP, SERVER_HELP
+from sojourn.cli.arguments import (
+    AsJson,
+    Concurrency,
+    Downlink,
+    FleetFile,
+    Overwrite,
+    PlanFile,
+    Sampling,
+    ServerRate,
+    Uplink,
+)
 
 if TYPE_CHECKING:
     from sojourn.theory.analysis import Analysis
@@ -13,18 +23,17 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
-    sampling: Annotated[str | None, typer.Option(help=SAMPLING_HELP)] = None,
-    plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")] = None,
-    concurrency: Annotated[
-        str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
-    ] = None,
-    uplink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))] = None,
-    downlink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))] = None,
-    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
+    fleet: FleetFile,
+    sampling: Sampling = None,
+    plan: PlanFile = None,
+    concurrency: Concurrency = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
     limits: Annotated[bool, typer.Option(help="Also show the paper's limit regimes (2 or 3 groups).")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Queues, throughput and staleness of a fleet, exactly.
 
@@ -38,13 +47,14 @@ def analyze(
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
     """
-    from sojourn.cli.arguments import make_plan, override
+    from sojourn.cli.arguments import check_free, make_plan, override
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import progress, to_json
     from sojourn.fleet import Fleet
     from sojourn.theory.analysis import analyze as solve
     from sojourn.theory.scaling import regime
 
+    check_free(overwrite, out)
     loaded = Fleet.load(fleet)
     chosen = make_plan(loaded, sampling, plan, concurrency)
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)

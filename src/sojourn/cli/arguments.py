@@ -3,7 +3,9 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
@@ -13,16 +15,38 @@ from sojourn.plan import Plan
 if TYPE_CHECKING:
     from sojourn.simulation.scenario import Scenario
 
-SAMPLING_HELP = (
-    "Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns name,probability, "
-    "or `name=probability of each client of that group,...` for every group."
-)
+FleetFile = Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")]
+Sampling = Annotated[
+    str | None,
+    typer.Option(
+        help="Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns "
+        "name,probability, or `name=probability of each client of that group,...` for every group."
+    ),
+]
+PlanFile = Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")]
+Concurrency = Annotated[
+    str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
+]
+ServerRate = Annotated[
+    float | None,
+    typer.Option(help="Updates that the server applies per unit of time, one after the other (default: at once)."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")]
 
 LAW_HELP = "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated."
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
 )
-SERVER_HELP = "Updates that the server applies per unit of time, one after the other (default: at once)."
+Uplink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))]
+Downlink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))]
+
+
+def check_free(overwrite: bool, *paths: Path | None) -> None:
+    """Refuse to write over a file that exists, unless it is asked for."""
+    for path in paths:
+        if path is not None and path.is_file() and not overwrite:
+            raise InvalidInput(f"{path} exists already; name another file, or give --overwrite to replace it")
 
 
 def whole(name: str, text: str) -> int:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sojourn.cli.arguments import AsJson, Overwrite
+
 if TYPE_CHECKING:
     from sojourn.fitting.from_trace import Fit
 
@@ -22,7 +24,8 @@ def fit(
         str, typer.Option(help="`auto`, a family such as `lognormal`, or a whole law such as `gamma(shape=2)`.")
     ] = "auto",
     confidence: Annotated[float, typer.Option(help="Chance that an interval holds the true rate.")] = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Service rates and laws of a fleet, from a trace.
 
@@ -34,6 +37,7 @@ def fit(
     - `sojourn fit trace.parquet --fleet fleet.csv --by client --law lognormal --out fitted.toml --json`
 
     """
+    from sojourn.cli.arguments import check_free
     from sojourn.cli.show import to_json
     from sojourn.errors import InvalidInput
     from sojourn.fitting.from_trace import fit as estimate
@@ -41,6 +45,7 @@ def fit(
 
     if out.suffix.lower() not in (".csv", ".toml"):
         raise InvalidInput(f"--out must end in .csv or .toml, got {out}; rename it")
+    check_free(overwrite, out)
     given = None if fleet is None else Fleet.load(fleet)
     found = estimate(trace, given, by, law, confidence)
     found.save(out)

@@ -57,7 +57,8 @@ def run() -> None:
     except SystemExit as end:
         if _interrupted(end):
             typer.echo(
-                "interrupted before the end; files that were written are named above, others there are none", err=True
+                "interrupted before the end; files that were written are named above, nothing else was written",
+                err=True,
             )
         raise
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import SERVER_HELP
+from sojourn.cli.arguments import AsJson, FleetFile, Overwrite, ServerRate
 
 
 def plan(
-    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
+    fleet: FleetFile,
     budget_time: Annotated[float | None, typer.Option(help="Least bound after this time on the clock.")] = None,
     budget_steps: Annotated[
         str | None, typer.Option(help="Least bound after this many server steps (the paper's).")
@@ -45,14 +45,15 @@ def plan(
     most_tasks: Annotated[str | None, typer.Option(help="Most tasks in flight.")] = None,
     most_staleness: Annotated[float | None, typer.Option(help="Largest mean staleness of every client.")] = None,
     unequal: Annotated[bool, typer.Option("--unequal", help="Let equal clients get different probabilities.")] = False,
-    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
+    server_rate: ServerRate = None,
     server_power: Annotated[float, typer.Option(help="Watts of the server while it applies an update.")] = 0.0,
     sensitivity: Annotated[bool, typer.Option(help="Plan anew with inputs off by 20%.")] = True,
     law_check: Annotated[bool, typer.Option(help="Simulate the plan under other service laws.")] = True,
     pictures: Annotated[Path | None, typer.Option(help="Folder for the pictures of the plan.")] = None,
     seed: Annotated[str, typer.Option(help="Seed of the random starts.")] = "0",
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file (JSON).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose sampling, step size and concurrency for a fleet.
 
@@ -66,7 +67,7 @@ def plan(
     - `sojourn plan fleet.csv --budget-time 3600 --most-staleness 50 --floor 0.001 --pictures pictures/`
 
     """
-    from sojourn.cli.arguments import whole
+    from sojourn.cli.arguments import check_free, whole
     from sojourn.cli.plan_shown import Shown
     from sojourn.cli.show import progress, to_json
     from sojourn.errors import InvalidInput, UnreadableFile
@@ -75,6 +76,8 @@ def plan(
     from sojourn.planner.search import Limits, make_plan
     from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
+    single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
+    check_free(overwrite, out, single)
     if out is not None and not out.absolute().parent.is_dir():
         raise UnreadableFile(f"cannot write plan file {out}: its folder does not exist; make it first")
     if pictures is not None and pictures.exists() and not pictures.is_dir():
@@ -122,8 +125,7 @@ def plan(
     if out is not None:
         planned.plan.save(out)
         typer.echo(f"wrote {out}", err=True)
-        if unequal and planned.fleet.groups != loaded.groups:
-            single = out.with_name(f"{out.stem}-fleet.csv")
+        if single is not None:
             planned.fleet.save(single)
             typer.echo(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
     shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)

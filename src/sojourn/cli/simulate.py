@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import LAW_HELP, LINK_HELP, SAMPLING_HELP, SERVER_HELP
+from sojourn.cli.arguments import (
+    LAW_HELP,
+    AsJson,
+    Concurrency,
+    Downlink,
+    FleetFile,
+    Overwrite,
+    PlanFile,
+    Sampling,
+    ServerRate,
+    Uplink,
+)
 
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
@@ -19,12 +30,10 @@ ESTIMATES = ("staleness", "queue", "utilisation", "sojourn", "waiting")
 
 
 def simulate(
-    fleet: Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")],
-    sampling: Annotated[str | None, typer.Option(help=SAMPLING_HELP)] = None,
-    plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")] = None,
-    concurrency: Annotated[
-        str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
-    ] = None,
+    fleet: FleetFile,
+    sampling: Sampling = None,
+    plan: PlanFile = None,
+    concurrency: Concurrency = None,
     steps: Annotated[str, typer.Option(help="Server steps of each replication.")] = "1e6",
     start: Annotated[
         str | None,
@@ -45,9 +54,9 @@ def simulate(
         ),
     ] = None,
     law: Annotated[list[str] | None, typer.Option(help=LAW_HELP)] = None,
-    uplink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))] = None,
-    downlink: Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))] = None,
-    server_rate: Annotated[float | None, typer.Option(help=SERVER_HELP)] = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
     dispatcher: Annotated[
         str,
         typer.Option(
@@ -66,7 +75,8 @@ def simulate(
     engine: Annotated[
         str, typer.Option(help="`auto`, `jump chain`, or `events` (service times keyed by client and task).")
     ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")] = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate a fleet and check it against the exact values.
 
@@ -84,7 +94,7 @@ def simulate(
     - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
 
     """
-    from sojourn.cli.arguments import make_plan, make_scenario, override, whole
+    from sojourn.cli.arguments import check_free, make_plan, make_scenario, override, whole
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.fleet import Fleet
     from sojourn.simulation.runners import first_use
@@ -105,6 +115,7 @@ def simulate(
     if first_use(loaded, scenario, engine):
         typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
     trace_path, summary_path = _destinations(out)
+    check_free(overwrite, trace_path, summary_path)
     if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
         raise typer.Exit(130)
     if trace_path is not None and summary_path is None and not as_json:

@@ -44,7 +44,7 @@ class Binning:
 def into_bins(fleet: Fleet, objective: Objective, bins: int) -> Integers:
     """Bin of each group."""
     columns = [np.log(fleet.rate)]
-    link = 1 / fleet.uplink_rate + 1 / fleet.downlink_rate
+    link = fleet.link_time
     if np.ptp(link) > 0:
         columns.append(np.log(1 / fleet.rate + link))
     if isinstance(objective, NetworkObjective):

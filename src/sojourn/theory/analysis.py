@@ -69,7 +69,7 @@ class Analysis:
         if count not in ("between", "inclusive"):
             raise InvalidInput(f"count must be between or inclusive, got '{count}'")
         p = self.plan.sampling
-        on_links = self.network.throughput_before * p * _link_time(self.fleet)
+        on_links = self.network.throughput_before * p * self.fleet.link_time
         pending = self._clients(self.network.queue_before) + on_links + p * self._at_server(self.network.queue_before)
         indicator = pending + (p if count == "inclusive" else 0.0)
         return np.asarray(indicator / p if reading == "conditional" else indicator)
@@ -105,7 +105,7 @@ class Analysis:
         m_i is the indicator staleness: tasks of i in its queue, on its links and at the server. The tasks that are on
         links are those that are in no queue, so that their mean weight v is taken from every queue's weight.
         """
-        p, link, w = self.plan.sampling, _link_time(self.fleet), np.asarray(weights, dtype=np.float64)
+        p, link, w = self.plan.sampling, self.fleet.link_time, np.asarray(weights, dtype=np.float64)
         mass, delay = self.fleet.count * p * w, self.network.delay
         v = float((mass * link).sum()) / delay if delay else 0.0
         values = np.full(self.network.load.size, float(mass.sum()))
@@ -166,7 +166,7 @@ def analyze(
     """
     plan.check(fleet)
     p, mu, groups = plan.sampling, fleet.rate, fleet.groups
-    link_time = _link_time(fleet)
+    link_time = fleet.link_time
     server = _server_time(server_rate)
     load = np.append(p / mu, server) if server else p / mu
     count = np.append(fleet.count, 1) if server else fleet.count
@@ -199,13 +199,9 @@ def _server_time(rate: float | None) -> float:
     return 1 / rate
 
 
-def _link_time(fleet: Fleet) -> Floats:
-    return 1 / fleet.uplink_rate + 1 / fleet.downlink_rate
-
-
 def _link_share(analysis: Analysis) -> tuple[Floats, float]:
     """Part of the network's delay that one client of each group causes, and the whole delay."""
-    return analysis.plan.sampling * _link_time(analysis.fleet), analysis.network.delay
+    return analysis.plan.sampling * analysis.fleet.link_time, analysis.network.delay
 
 
 def _by(wrt: str, analysis: Analysis, by_load: Floats, by_delay: Floats) -> Floats:
