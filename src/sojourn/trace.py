@@ -5,6 +5,7 @@ the model after k updates have been applied; `dispatched_step` is the k of the m
 paper's I_k, 0 for the initial tasks), `applied_step` the number of updates applied before this one.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -105,6 +106,14 @@ class Trace:
     def sojourn(self) -> NDArray[np.float64]:
         """Clock time from dispatch to application, for the applied rows."""
         return (self.applied_at - self.dispatched_at)[self.applied]
+
+    @property
+    def hash(self) -> str:
+        """Fingerprint of the columns; the metadata do not count."""
+        digest = hashlib.sha256()
+        for key in COLUMNS:
+            digest.update(np.ascontiguousarray(getattr(self, key)).data)
+        return digest.hexdigest()[:16]
 
     def save(self, path: str | Path) -> None:
         """Write the trace as Parquet."""

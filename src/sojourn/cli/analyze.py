@@ -47,16 +47,17 @@ def analyze(
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
     """
-    from sojourn.cli.arguments import check_free, make_plan, override
+    from sojourn.cli.arguments import check_free, override, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import progress, to_json
     from sojourn.fleet import Fleet
+    from sojourn.plan_text import plan_of
     from sojourn.theory.analysis import analyze as solve
     from sojourn.theory.scaling import regime
 
     check_free(overwrite, out)
     loaded = Fleet.load(fleet)
-    chosen = make_plan(loaded, sampling, plan, concurrency)
+    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)
     with progress("solving the network") as report:
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))

@@ -9,6 +9,7 @@ from sojourn.cli.analyze import analyze
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
 from sojourn.cli.simulate import simulate
+from sojourn.cli.train import train
 from sojourn.errors import SojournError
 from sojourn.version import __version__
 
@@ -24,6 +25,7 @@ app.command()(plan)
 app.command()(analyze)
 app.command()(simulate)
 app.command()(fit)
+app.command()(train)
 
 
 def _version(wanted: bool) -> None:

@@ -67,7 +67,7 @@ def plan(
     - `sojourn plan fleet.csv --budget-time 3600 --most-staleness 50 --floor 0.001 --pictures pictures/`
 
     """
-    from sojourn.cli.arguments import check_free, whole
+    from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.plan_shown import Shown
     from sojourn.cli.show import progress, to_json
     from sojourn.errors import InvalidInput, UnreadableFile
@@ -83,7 +83,7 @@ def plan(
     if pictures is not None and pictures.exists() and not pictures.is_dir():
         raise UnreadableFile(f"cannot write pictures to {pictures}: it is a file; name a folder")
     loaded = Fleet.load(fleet)
-    tasks = None if concurrency is None else whole("concurrency", concurrency)
+    tasks = tasks_of(concurrency)
     if tasks is None and (budget_steps is not None or objective == "throughput"):
         tasks = loaded.clients
         typer.echo(f"tasks in flight: {tasks}, one a client; give --concurrency for another number", err=True)

@@ -94,15 +94,16 @@ def simulate(
     - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
 
     """
-    from sojourn.cli.arguments import check_free, make_plan, make_scenario, override, whole
+    from sojourn.cli.arguments import check_free, make_scenario, override, tasks_of, whole
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.fleet import Fleet
+    from sojourn.plan_text import plan_of
     from sojourn.simulation.runners import first_use
     from sojourn.simulation.summary import check_run
     from sojourn.theory.analysis import analyze
 
     loaded = Fleet.load(fleet)
-    chosen = make_plan(loaded, sampling, plan, concurrency)
+    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
     server_rate = promised_rate(chosen, server_rate)
     scenario = make_scenario(dispatcher, local_steps, server_rate, availability)

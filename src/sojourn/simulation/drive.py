@@ -255,11 +255,12 @@ class OnlineEngine:
         """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher sends."""
         stop = self.step + steps
         while self.step < stop:
-            yield self._arrive()
+            yield self.arrive()
             if self._last is not None:
                 self.send()
 
-    def _arrive(self) -> Task:
+    def arrive(self) -> Task:
+        """The next task that ends; `send` must follow."""
         slot, applied = engine.arrive(self._run, self._sums, 0.0)
         if slot == NOBODY:
             raise stopped(self.step)

@@ -1,0 +1,51 @@
+"""Progress of a training run: a bar with accuracy and staleness, and event files for TensorBoard."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import SojournError
+
+
+@contextmanager
+def training_bar() -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
+    """A callback(done, total, metrics) that draws a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("training", total=None)
+
+        def report(done: int, total: int, facts: dict[str, Any]) -> None:
+            said = f"accuracy {facts['accuracy']:.3f}, staleness {facts['staleness']:.1f}"
+            progress.update(task, completed=done, total=total, description=said)
+
+        yield report
+
+
+@contextmanager
+def board(folder: Path | None) -> Iterator[Callable[[int, dict[str, Any]], None]]:
+    """A callback(step, metrics) that writes each new row of metrics as event files; without a folder, nothing."""
+    if folder is None:
+        yield lambda step, facts: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise SojournError("--tensorboard needs the package tensorboard; pip install tensorboard") from None
+    writer = SummaryWriter(str(folder / "tensorboard"))
+    last: list[float] = []
+
+    def write(step: int, facts: dict[str, Any]) -> None:
+        if facts and last != [facts["received"]]:
+            last[:] = [facts["received"]]
+            for key, value in facts.items():
+                writer.add_scalar(key, value, int(facts["received"]))
+
+    try:
+        yield write
+    finally:
+        writer.close()

@@ -1,0 +1,38 @@
+"""Pictures of training runs, read from their metrics."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sojourn.errors import UnreadableFile
+from sojourn.report.figures import COLOURS, pyplot, save
+
+AXES = (("received", "updates received"), ("time", "virtual time"))
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, float]]:
+    """The rows of a run's metrics.csv."""
+    path = Path(folder) / "metrics.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    except (OSError, ValueError, TypeError) as error:
+        raise UnreadableFile(f"{path} cannot be read as the metrics of a run: {error}") from None
+
+
+def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, title: str) -> list[Path]:
+    """Accuracy (or loss, where there are no classes) of each run, over updates received and over virtual time."""
+    plt = pyplot()
+    classes = all(row["accuracy"] == row["accuracy"] for rows in runs.values() for row in rows)
+    shown, label = ("accuracy", "test accuracy") if classes else ("test_loss", "test loss")
+    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9.0, 3.6))
+    for axis, (key, said) in zip(axes, AXES, strict=True):
+        for index, (name, rows) in enumerate(runs.items()):
+            colour = COLOURS[index % len(COLOURS)]
+            axis.plot([row[key] for row in rows], [row[shown] for row in rows], color=colour, lw=1.5, label=name)
+        axis.set(xlabel=said, xlim=(0, None))
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel(label)
+    axes[1].legend(frameon=False, fontsize=8)
+    figure.suptitle(title, fontsize=11)
+    return save(figure, path)

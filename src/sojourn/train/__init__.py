@@ -1,0 +1,1 @@
+"""Training on the virtual clock: what the tasks of a Trace were worth."""

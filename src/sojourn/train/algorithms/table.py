@@ -1,0 +1,55 @@
+"""The table of methods, by the names that the command line knows."""
+
+from dataclasses import fields
+from typing import Any
+
+from sojourn.call_text import parse_choice
+from sojourn.errors import InvalidInput
+from sojourn.train.algorithms.asyncsgd import AsyncSGD
+from sojourn.train.algorithms.base import Algorithm
+from sojourn.train.algorithms.favano import Favano
+from sojourn.train.algorithms.fedasync import FedAsync
+from sojourn.train.algorithms.fedavg import FedAvg
+from sojourn.train.algorithms.fedbuff import FedBuff
+from sojourn.train.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
+from sojourn.train.algorithms.quafl import Quafl
+from sojourn.train.server_step import ServerStep
+
+ALGORITHMS: dict[str, Any] = {
+    "generalized-asyncsgd": GeneralizedAsyncSGD,
+    "asyncsgd": AsyncSGD,
+    "fedavg": FedAvg,
+    "fedbuff": FedBuff,
+    "favano": Favano,
+    "quafl": Quafl,
+    "fedasync": FedAsync,
+}
+
+
+def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
+    """The method of a text, `fedbuff(size=10, staleness=root)`; `server` for those that step along a gradient.
+
+    >>> algorithm("asyncsgd(assignment=pure)").assignment
+    'pure'
+    """
+    name, options = parse_choice("algorithm", text, {key: _options(kind) for key, kind in ALGORITHMS.items()})
+    kind = ALGORITHMS[name]
+    if server is not None and "server" in {item.name for item in fields(kind)}:
+        options["server"] = server
+    made: Algorithm = kind(**options)
+    return made
+
+
+def _options(kind: Any) -> dict[str, Any]:
+    readers = {"int": int, "float": float, "str": str, "bool": _truth, "float | None": float}
+    return {item.name: readers[_type(item.type)] for item in fields(kind) if item.name != "server"}
+
+
+def _type(kind: Any) -> str:
+    return str(getattr(kind, "__name__", kind))
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InvalidInput(f"an option that is on or off must be true or false, got '{text}'")
+    return text == "true"

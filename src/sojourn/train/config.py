@@ -1,0 +1,136 @@
+"""What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sojourn.call_text import nearest
+from sojourn.errors import InvalidInput, UnreadableFile
+
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A run, in words and numbers."""
+
+    fleet: str
+    """Fleet file."""
+    plan: str | None = None
+    """Plan file; None = `sampling` and `concurrency`."""
+    sampling: str = "uniform"
+    """uniform, speed, or name=probability,... as elsewhere."""
+    concurrency: int | None = None
+    """Tasks in flight; None = the plan's, or one a client."""
+    algorithm: str = "generalized-asyncsgd"
+    """The method and its options, `fedbuff(size=10)`."""
+    data: str = "digits"
+    """The dataset."""
+    partition: str = "iid"
+    """Who holds which examples."""
+    model: str = "mlp"
+    """The model."""
+    steps: int | None = None
+    """Updates to receive; None = until `time`, or 1000."""
+    time: float | None = None
+    """Virtual time to run for."""
+    rate: float | None = None
+    """Step size of the server; None = the plan's, or 0.1. Of the local steps, where clients send models."""
+    server: str = "sgd"
+    """How the server moves: sgd, momentum or adam."""
+    schedule: str = "constant"
+    """Of the rates, over steps or time."""
+    local_steps: int = 1
+    """Local steps of a task."""
+    local_epochs: int | None = None
+    """Passes through a client's examples, instead."""
+    local_rate: float | None = None
+    """Rate of the local steps; None = `rate`."""
+    batch_size: int = 32
+    """Examples of a local step."""
+    order: str = "shuffled"
+    """Order of a client's batches: shuffled or independent."""
+    momentum: float = 0.0
+    """Of the local steps."""
+    weight_decay: float = 0.0
+    """Of the local steps."""
+    proximal: float = 0.0
+    """Of the local steps."""
+    clip: float | None = None
+    """Largest norm of a stochastic gradient."""
+    weights: str = "equal"
+    """Weight of a client in the objective: equal or data (examples held)."""
+    start: str | None = None
+    """Where the tasks begin; None = one each where there are enough clients, else even."""
+    seed: int = 0
+    """Of the timing, the batches, the partition and the first model."""
+    dtype: str = "float32"
+    """float32 or float64."""
+    evaluate_every: int | None = None
+    """Updates between two evaluations; None = fifty over the run."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise InvalidInput(f"dtype must be one of {', '.join(DTYPES)}, got '{self.dtype}'")
+        if self.weights not in ("equal", "data"):
+            raise InvalidInput(f"weights must be equal or data, got '{self.weights}'")
+        if self.steps is not None and self.time is not None:
+            raise InvalidInput("steps and time exclude each other, got both; give one of them")
+        for key in ("steps", "time", "rate", "local_rate", "evaluate_every", "concurrency"):
+            value = getattr(self, key)
+            if value is not None and not value > 0:
+                raise InvalidInput(f"{key} must be positive, got {value}")
+        if self.seed < 0:
+            raise InvalidInput(f"seed must be a whole number of at least 0, got {self.seed}")
+
+    @classmethod
+    def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
+        """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
+        content = {**_content(Path(path)), **overriding}
+        known = {item.name: str(item.type) for item in fields(cls)}
+        for key, value in content.items():
+            if key not in known:
+                raise InvalidInput(f"run file {path}: unknown key '{key}'{nearest(key, known)}")
+            if not _fits(value, known[key]):
+                raise InvalidInput(f"run file {path}: {key} must be {_said(known[key])}, got {value!r}")
+        if "fleet" not in content:
+            raise InvalidInput(f"run file {path}: key fleet is required and missing; add it")
+        return cls(**content)
+
+    def resolved(self, **found: Any) -> "TrainConfig":
+        """With what was left open filled in."""
+        return replace(self, **found)
+
+    @property
+    def hash(self) -> str:
+        """Fingerprint of everything that decides the bits of a run, apart from the files it names."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UnreadableFile(f"run file {path} does not exist; check the path") from None
+    except OSError as error:
+        raise UnreadableFile(f"run file {path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UnreadableFile(f"run file {path} is not valid TOML: {error}") from None
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if value is None:
+        return "None" in kind
+    if isinstance(value, bool):
+        return "bool" in kind
+    if isinstance(value, int):
+        return "int" in kind or "float" in kind
+    return type(value).__name__ in kind
+
+
+def _said(kind: str) -> str:
+    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}
+    return next(word for key, word in words.items() if key in kind)

@@ -1,0 +1,69 @@
+"""metrics.csv: a row an evaluation, appended; cut back to a checkpoint when a run is taken up again."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from sojourn.train.evaluate import PERCENTILES, Judgement
+from sojourn.train.replay import Replay
+
+MOST_GROUPS = 20  # groups that get a staleness column each
+
+
+class Metrics:
+    """The file, and its last row."""
+
+    def __init__(self, path: Path, groups: tuple[str, ...]) -> None:
+        self.path = path
+        shown = groups if len(groups) <= MOST_GROUPS else ()
+        self.columns = (
+            *("received", "version", "time", "gradients", "unused", "lost", "bits_up", "bits_down"),
+            *("train_loss", "test_loss", "accuracy", "client_worst"),
+            *(f"client_{percent}" for percent in PERCENTILES[1:]),
+            "staleness",
+            *(f"staleness_{name}" for name in shown),
+        )
+        self._shown = len(shown)
+        self.last: dict[str, float | int] = {}
+        self._losses = (0, 0.0)  # received and summed loss at the last row
+
+    def begin(self, length: int | None, losses: tuple[int, float] = (0, 0.0)) -> None:
+        """A new file, or the old one cut back to `length` bytes."""
+        self._losses = losses
+        if length is None:
+            self.path.write_text(",".join(self.columns) + "\n", "utf-8")
+            return
+        os.truncate(self.path, length)
+        rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
+        if rows:
+            self.last = {key: int(text) if text.isdigit() else float(text) for key, text in rows[-1].items()}
+
+    def append(self, replay: Replay, found: Judgement) -> None:
+        """A row about where the run stands."""
+        tally = replay.tally
+        before, summed = self._losses
+        fresh = tally.received - before
+        arrivals = replay.arrivals
+        values = [
+            *(tally.received, replay.state.version, replay.time, tally.gradients, tally.unused, tally.lost),
+            *(tally.bits_up, tally.bits_down),
+            *((tally.loss - summed) / fresh if fresh else float("nan"), found.loss, found.accuracy),
+            *found.percentiles(),
+            replay.staleness.sum() / max(1, arrivals.sum()),
+            *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),
+        ]
+        self.last = {key: _plain(value) for key, value in zip(self.columns, values, strict=True)}
+        self._losses = (tally.received, tally.loss)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(",".join(repr(value) for value in self.last.values()) + "\n")
+
+    def settled(self) -> tuple[int, tuple[int, float]]:
+        """Bytes of the file, once they are on the disk, and the losses up to its last row."""
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
+            return file.seek(0, os.SEEK_END), self._losses
+
+
+def _plain(value: object) -> float | int:
+    return int(value) if isinstance(value, int) else float(value)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""Models by their text form."""
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import nn
+
+from sojourn.call_text import nearest, parse_choice
+from sojourn.data.dataset import Dataset
+from sojourn.data.load import load_problem
+from sojourn.errors import InvalidInput
+from sojourn.train.models.small import Binary, Point, cnn, logistic, mlp
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "logistic": {},
+    "mlp": {"hidden": int, "layers": int},
+    "cnn": {"channels": int, "norm": str},
+    "problem": {},
+}
+_MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn}
+
+
+def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """The model of a text: `logistic`, `mlp(hidden=64)`, `cnn(channels=16, norm=group)`, or `package.module:function`.
+
+    `problem` is the model that belongs to a quadratic or logistic problem. The function is yours, takes the Dataset and
+    returns a module from examples to logits, or one with a method `loss(x, y)`. The seed alone decides the first
+    parameters.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _make(text, dataset, data_text).to(dtype)
+
+
+def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
+    if ":" in text:
+        return _from_function(text.strip(), dataset)
+    name, options = parse_choice("model", text, _OPTIONS)
+    if name == "problem":
+        problem = load_problem(data_text)
+        return Point(problem) if hasattr(problem, "curvature") else Binary(problem)
+    if not dataset.classes:
+        raise InvalidInput(f"model {name} classifies, dataset {dataset.name} has no classes; use the model 'problem'")
+    if name == "cnn":
+        if dataset.train_x.ndim != 4 or min(dataset.train_x.shape[2:]) < 4:
+            shape = tuple(dataset.train_x.shape[1:])
+            raise InvalidInput(f"model cnn needs images of at least 4x4, dataset {dataset.name} has {shape}; use mlp")
+        if options.get("norm", "group") not in ("group", "batch", "none"):
+            raise InvalidInput(f"model cnn: norm must be group, batch or none, got '{options['norm']}'")
+    return _MADE[name](dataset, **options)
+
+
+def _from_function(text: str, dataset: Dataset) -> nn.Module:
+    home, _, name = text.partition(":")
+    try:
+        module = import_module(home)
+    except Exception as error:
+        raise InvalidInput(
+            f"model {text}: module '{home}' cannot be imported ({type(error).__name__}: {error}); "
+            "put its folder on PYTHONPATH"
+        ) from error
+    function: Any = getattr(module, name, None)
+    if not callable(function):
+        raise InvalidInput(f"model {text}: module '{home}' has no function '{name}'{nearest(name, dir(module))}")
+    found = function(dataset)
+    if not isinstance(found, nn.Module):
+        raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
+    return found

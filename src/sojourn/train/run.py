@@ -1,0 +1,239 @@
+"""A training run in a folder: begun, interrupted, taken up again, to the same bits.
+
+config.json      the configuration with everything filled in, hashes, versions
+trace.parquet    the timing, task by task
+metrics.csv      a row an evaluation
+checkpoints/     models in flight, server and client memory: see `store`
+model.safetensors, summary.json     at the end; the model by its module's own names
+"""
+
+import json
+import math
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.trace import Trace
+from sojourn.train.build import Built, build, check_time
+from sojourn.train.config import TrainConfig
+from sojourn.train.evaluate import judge
+from sojourn.train.metrics import Metrics
+from sojourn.train.replay import Diverged, Replay
+from sojourn.train.store import Store
+from sojourn.version import __version__
+
+EVALUATIONS = 50
+PIECE = 20  # updates between two looks at the clock and at Ctrl-C
+Progress = Callable[[int, int, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    """Where it lies."""
+    complete: bool
+    """False when it was interrupted; it can then be resumed."""
+    received: int
+    """Updates received."""
+    metrics: dict[str, float | int]
+    """The last row of metrics.csv."""
+
+
+class Run:
+    """A run and its folder."""
+
+    def __init__(self, config: TrainConfig, folder: str | Path, resume: bool = False) -> None:
+        self.folder = Path(folder)
+        self.built: Built = build(config)
+        self._identity = _identity(self.built)
+        resumed = self._claim(resume)
+        self.trace = self._trace(resumed)
+        self._trace_hash = self.trace.hash
+        self.total = check_time(self.built, self.trace)
+        self.replay = Replay(self.built.algorithm, self.built.federation, self.trace, self.built.setting)
+        self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+        self.store = Store(self.folder / "checkpoints")
+        self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+        if resumed and self.store.steps():
+            self._restore()
+        else:
+            self.metrics.begin(None)
+            self._evaluate()
+
+    def _claim(self, resume: bool) -> bool:
+        """Take the folder, or recognise the run in it; a folder of another run is refused."""
+        path = self.folder / "config.json"
+        if not path.exists():
+            if self.folder.exists() and any(one.suffix != ".partial" for one in self.folder.iterdir()):
+                raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(path, {**self._identity, "versions": _versions()})
+            return False
+        if not resume:
+            raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except ValueError:
+            raise UnreadableFile(f"{path} is not valid JSON; remove the folder and start anew") from None
+        for key, value in self._identity.items():
+            if found.get(key) != value:
+                raise InvalidInput(
+                    f"the folder {self.folder} holds another run: its {key} is {_short(found.get(key), value)}; "
+                    "name another folder, or give the same configuration"
+                )
+        return True
+
+    def _trace(self, resumed: bool) -> Trace:
+        path = self.folder / "trace.parquet"
+        if resumed and path.exists():
+            return Trace.load(path)
+        trace = self.built.simulate()
+        trace.save(path)
+        return trace
+
+    def go(
+        self,
+        checkpoint_seconds: float = 60.0,
+        checkpoint_every: int | None = None,
+        progress: Progress | None = None,
+    ) -> Outcome:
+        """Train to the end; Ctrl-C ends it early, with a checkpoint, and so does an update that is not finite."""
+        replay, written = self.replay, time.monotonic()
+        with _interruptible() as stop:
+            while replay.received < self.total and not stop.is_set():
+                self._advance(checkpoint_every)
+                due = checkpoint_every is not None and replay.received % checkpoint_every == 0
+                if due or time.monotonic() - written > checkpoint_seconds:
+                    self.checkpoint()
+                    written = time.monotonic()
+                if progress is not None:
+                    progress(replay.received, self.total, self.metrics.last)
+        self.checkpoint()
+        complete = replay.received >= self.total
+        if complete:
+            self._finish()
+        return Outcome(self.folder, complete, replay.received, self.metrics.last)
+
+    def _advance(self, checkpoint_every: int | None) -> None:
+        """Go on to the next evaluation or checkpoint, by some updates at most."""
+        replay = self.replay
+        done = replay.received
+        ends = [self.total, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
+        try:
+            replay.advance(min(ends))
+        except Diverged as error:
+            self.checkpoint()
+            raise Diverged(f"{error}; the run is kept as it was before, in {self.folder}") from None
+        if replay.received % self.every == 0 or replay.received == self.total:
+            self._evaluate()
+
+    def checkpoint(self) -> None:
+        """Write where the run stands."""
+        length, losses = self.metrics.settled()
+        facts = {"metrics": length, "losses": losses, "trace_hash": self._trace_hash}
+        tree = {"replay": self.replay.snapshot(), **facts}
+        self.store.save(self.replay.received, tree)
+
+    def _restore(self) -> None:
+        _, tree = self.store.load()
+        if tree["trace_hash"] != self._trace_hash:
+            raise UnreadableFile(
+                f"trace.parquet in {self.folder} is not the trace of its checkpoints: hash {self._trace_hash}, "
+                f"they have {tree['trace_hash']}; put the right one back"
+            )
+        self.replay.restore(tree["replay"])
+        self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
+
+    def _evaluate(self) -> None:
+        self.metrics.append(self.replay, judge(self.built.federation, self.replay.params, self.replay.stats))
+
+    def _finish(self) -> None:
+        module = self.built.federation.model.at(self.replay.params, self.replay.stats)
+        tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
+        partial = self.folder / "model.safetensors.partial"
+        save_file(tensors, str(partial))
+        partial.replace(self.folder / "model.safetensors")
+        _write(
+            self.folder / "summary.json", {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
+        )
+
+
+def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
+    """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
+    torch.set_num_threads(1)  # the same sums in the same order on any number of cores
+    return Run(config, folder, resume).go(**options)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once. Elsewhere than in the main thread, never set."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _identity(built: Built) -> dict[str, Any]:
+    """What makes two runs the same."""
+    federation, setting = built.federation, built.setting
+    return {
+        "config": asdict(built.config),
+        "fleet_hash": setting.fleet.hash,
+        "plan_hash": setting.plan.hash,
+        "dataset_hash": federation.dataset.hash,
+        "partition_hash": federation.partition.hash,
+        "parameters": federation.model.size,
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "sojourn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    partial.replace(path)
+
+
+def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
+    """With null where there is no number, which JSON has no word for."""
+    return {key: value if math.isfinite(value) else None for key, value in facts.items()}
+
+
+def _short(found: Any, wanted: Any) -> str:
+    """How two values differ, where they are long only in what differs."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        other = [f"{key} = {found.get(key)!r} (now {wanted[key]!r})" for key in wanted if found.get(key) != wanted[key]]
+        return ", ".join(other) or "another"
+    return f"{found!r} (now {wanted!r})"
