@@ -1,6 +1,6 @@
-"""The paper's two-cluster and three-cluster fleets, exact, simulated and printed; its worked example, planned.
+"""The paper's two-cluster and three-cluster fleets; its worked example, planned; four methods trained.
 
-Run by `make demo`. Writes traces and pictures to --out.
+Run by `make demo`. Writes traces, runs and pictures to --out.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import math
 import time
 from pathlib import Path
 
+from demo_training import training
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -92,18 +93,22 @@ def main() -> None:
         title = f"{name}: {CONCURRENCY} tasks, {arguments.steps:,} steps from an even start"
         written += staleness_histograms(trace, fleet, arguments.out / name, title, exact.staleness())
     console.print(grid)
-    planned = make_plan(EXAMPLE, goal(time=BUDGET))
-    console.print(plan_table(planned))
-    console.print(advice(planned, compare(planned))[0] + ".", highlight=False)
-    written += plan_pictures(planned, arguments.out)
-    planned.plan.save(arguments.out / "plan.json")
-    written.append(arguments.out / "plan.json")
     spread = float(summaries["two-clusters", "even"].staleness.error[0]) * REPLICATIONS**0.5
     console.print(
         f"{REPLICATIONS} replications of {arguments.steps:,} steps each; ± is one standard error of their mean. The "
         "paper shows one simulation a fleet\nand does not state its start. One run from an even start scatters by "
-        f"± {spread:.2g} around the fast clients' mean: its 59 is a rare draw.\n"
-        f"Wrote {len(written)} files to {arguments.out} in {time.perf_counter() - began:.0f} s.",
+        f"± {spread:.2g} around the fast clients' mean: its 59 is a rare draw.\n",
+        highlight=False,
+    )
+    planned = make_plan(EXAMPLE, goal(time=BUDGET))
+    console.print(plan_table(planned))
+    console.print(advice(planned, compare(planned))[0] + ".\n", highlight=False)
+    written += plan_pictures(planned, arguments.out)
+    planned.plan.save(arguments.out / "plan.json")
+    written += [arguments.out / "plan.json", *training(arguments.out / "training", console)]
+    console.print(
+        f"Wrote {len(written)} files, and a folder for each training run, to {arguments.out} "
+        f"in {time.perf_counter() - began:.0f} s.",
         highlight=False,
     )
 

@@ -13,7 +13,7 @@ from sojourn.errors import InvalidInput
 
 _SIZES: Options = dict.fromkeys(("dimension", "clients", "examples", "seed"), int)
 _OPTIONS: dict[str, Options] = {
-    "digits": {},
+    "digits": {"validation": float},
     "quadratic": {**_SIZES, **dict.fromkeys(("largest", "condition", "heterogeneity", "noise"), float)},
     "logistic": {**_SIZES, **dict.fromkeys(("l2", "shift", "angle"), float)},
 }
@@ -23,7 +23,8 @@ _PROBLEMS: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logisti
 def load_dataset(text: str) -> Dataset:
     """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
 
-    The function is yours, takes nothing and returns a Dataset.
+    The function is yours, takes nothing and returns a Dataset. `digits(validation=0.2)` judges by a share of the
+    training examples instead of the test set, to choose a learning rate by.
 
     >>> load_dataset("quadratic(dimension=3, clients=2, examples=5)").train_x.shape
     (10, 3)
@@ -31,7 +32,9 @@ def load_dataset(text: str) -> Dataset:
     if ":" in text:
         return _from_function(text.strip())
     name, options = parse_choice("dataset", text, _OPTIONS)
-    return _PROBLEMS[name](**options).dataset if name in _PROBLEMS else digits()
+    if name in _PROBLEMS:
+        return _PROBLEMS[name](**options).dataset
+    return digits().validation(options["validation"], seed=0) if "validation" in options else digits()
 
 
 def load_problem(text: str) -> Problem:

@@ -2,7 +2,7 @@
 
 A model in flight is then one tensor, an update is one tensor, and every algorithm is arithmetic on vectors. The
 module's parameters are views of the vector `params`, their gradients views of `grad`, and floating-point buffers
-(running means and variances of BatchNorm) views of `stats`. Other buffers, counters, stay with the module.
+(running means and variances of BatchNorm) views of `stats`. Other buffers, counters, begin every task as they were.
 """
 
 from collections.abc import Callable
@@ -44,6 +44,7 @@ class FlatModel:
             parameter.data = here.view(parameter.shape)
             parameter.grad = slope.view(parameter.shape)
         self.stats = _flatten_buffers(module, first.dtype, first.device)
+        self._counters = [(one, one.clone()) for one in module.buffers() if not one.is_floating_point()]
         self._one = torch.ones((), dtype=first.dtype, device=first.device)
         self.random = any(isinstance(part, _RANDOM) for part in module.modules())
 
@@ -55,9 +56,15 @@ class FlatModel:
     def at(self, params: Tensor, stats: Tensor | None = None) -> nn.Module:
         """The module with these parameters and statistics, for evaluation; they are copied in."""
         self.params.copy_(params)
+        self.begin(stats)
+        return self.module
+
+    def begin(self, stats: Tensor | None) -> None:
+        """Set the statistics, and the counters back."""
         if stats is not None and self.stats.numel():
             self.stats.copy_(stats)
-        return self.module
+        for counter, first in self._counters:
+            counter.copy_(first)
 
     def gradient(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient of the mean loss over a batch, and the loss. Statistics move on as the module has them do."""

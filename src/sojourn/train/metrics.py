@@ -21,7 +21,7 @@ class Metrics:
             *("received", "version", "time", "gradients", "unused", "lost", "bits_up", "bits_down"),
             *("train_loss", "test_loss", "accuracy", "client_worst"),
             *(f"client_{percent}" for percent in PERCENTILES[1:]),
-            "staleness",
+            *("updates_between", "staleness"),
             *(f"staleness_{name}" for name in shown),
         )
         self._shown = len(shown)
@@ -32,7 +32,8 @@ class Metrics:
         """A new file, or the old one cut back to `length` bytes."""
         self._losses = losses
         if length is None:
-            self.path.write_text(",".join(self.columns) + "\n", "utf-8")
+            with self.path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, lineterminator="\n").writerow(self.columns)
             return
         os.truncate(self.path, length)
         rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
@@ -50,6 +51,7 @@ class Metrics:
             *(tally.bits_up, tally.bits_down),
             *((tally.loss - summed) / fresh if fresh else float("nan"), found.loss, found.accuracy),
             *found.percentiles(),
+            replay.between.sum() / max(1, arrivals.sum()),
             replay.staleness.sum() / max(1, arrivals.sum()),
             *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),
         ]

@@ -75,6 +75,7 @@ class Replay:
         self.pending: dict[Name, Pinned] = {}
         self.tally = Tally()
         self.staleness = np.zeros(self.fleet.groups, dtype=np.int64)
+        self.between = np.zeros(self.fleet.groups, dtype=np.int64)
         self.arrivals = np.zeros(self.fleet.groups, dtype=np.int64)
         self._group: list[int] = self.fleet.group_of_client.tolist()
         self._weight: list[float] = setting.weights.tolist()
@@ -119,6 +120,7 @@ class Replay:
             "pending": self.pending,
             "tally": asdict(self.tally),
             "staleness": self.staleness.tolist(),
+            "between": self.between.tolist(),
             "arrivals": self.arrivals.tolist(),
         }
 
@@ -126,7 +128,8 @@ class Replay:
         """Go from the beginning to where a snapshot was taken."""
         self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
         self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
-        self.staleness, self.arrivals = (np.array(tree[key], dtype=np.int64) for key in ("staleness", "arrivals"))
+        for key in ("staleness", "between", "arrivals"):
+            setattr(self, key, np.array(tree[key], dtype=np.int64))
         self._fresh = self.ended == 0 and not self.pending
         if not self._fresh:
             self._timeline.skip(self.ended)
@@ -147,8 +150,9 @@ class Replay:
             sent=pinned.sent,
             update=update,
         )
+        behind = self.state.version - pinned.sent.version
         self.state, info = self.algorithm.apply(self.state, arrival)
-        self._count(arrival, info)
+        self._count(arrival, info, behind)
         if update.stats is not None:
             self.stats = torch.lerp(self.stats, update.stats, STATS_SHARE)
         self.tally.received += 1
@@ -162,8 +166,7 @@ class Replay:
         federation, local = self.federation, self.federation.local
         most = local.steps_of(federation.batches.held[client])
         steps = most if local.epochs is not None else task.work
-        if pinned.stats is not None:
-            federation.model.stats.copy_(pinned.stats)
+        federation.model.begin(pinned.stats)
         if federation.model.random:
             torch.manual_seed(hash((federation.seed, client, nth)) & 0x7FFF_FFFF_FFFF_FFFF)
         rate = local.rate * local.schedule.factor(task.dispatched_step, task.dispatched_at)
@@ -184,13 +187,14 @@ class Replay:
                 f"step {task.step}; lower the rates, or clip"
             )
 
-    def _count(self, arrival: Arrival, info: Info) -> None:
+    def _count(self, arrival: Arrival, info: Info, behind: int) -> None:
         tally, group = self.tally, self._group[arrival.client]
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         tally.bits_up += self._up
         tally.loss += arrival.update.loss.item()
-        self.staleness[group] += arrival.staleness
+        self.staleness[group] += behind
+        self.between[group] += arrival.staleness
         self.arrivals[group] += 1
 
     def _dispatch(self) -> None:

@@ -70,9 +70,9 @@ class Favano(Standard):
             raise InvalidInput(f"favano: keep must not be negative, got {self.keep}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Periodic calls that interrupt; clients work up to K local steps."""
+        """Periodic calls that interrupt; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
-        return plan, Scenario(calls, local_steps=local.steps)
+        return Plan.uniform(fleet, fleet.clients, plan.step_size), Scenario(calls, local_steps=local.steps)
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """Known expectations where steps are exponential."""

@@ -61,9 +61,9 @@ class Quafl(Standard):
     sends = "delta"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Periodic calls that interrupt; clients work up to K local steps."""
+        """Periodic calls that interrupt; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
-        return plan, Scenario(calls, local_steps=local.steps)
+        return Plan.uniform(fleet, fleet.clients, plan.step_size), Scenario(calls, local_steps=local.steps)
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """Everybody has the first model."""

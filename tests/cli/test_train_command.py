@@ -1,0 +1,166 @@
+"""`sojourn train`: flags, run files, what is said, what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn import Fleet, Plan
+from sojourn.cli.main import app
+from sojourn.errors import SojournError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def call(*words):
+    result = CliRunner().invoke(app, ["train", *(str(word) for word in words)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,6,4\nslow,4,1\n")
+    return path
+
+
+def test_help_shows_examples():
+    assert "sojourn train fleet.csv --plan plan.json --data digits" in call("--help").stdout
+
+
+def test_flags_and_a_run_file_give_the_same_run(fleet, tmp_path):
+    options = {"algorithm": "fedbuff(size=3)", "steps": 60, "partition": "classes(k=2)", "rate": 0.2, "concurrency": 5}
+    flags = [word for key, value in options.items() for word in (f"--{key}", value)]
+    call(fleet, *flags, "--out", tmp_path / "one")
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {**options, "fleet": str(fleet)}.items()]
+    (tmp_path / "run.toml").write_text("\n".join(lines))
+    call("--config", tmp_path / "run.toml", "--out", tmp_path / "two")
+    one, two = ((tmp_path / name / "config.json").read_text() for name in ("one", "two"))
+    assert one == two
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
+def test_flags_win_over_the_run_file(fleet, tmp_path):
+    (tmp_path / "run.toml").write_text(f'fleet = "{fleet}"\nsteps = 60\nseed = 4\n')
+    call("--config", tmp_path / "run.toml", "--steps", "40", "--out", tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (told["steps"], told["seed"]) == (40, 4)
+
+
+def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):
+    loaded = Fleet.load(fleet)
+    Plan.of(loaded, {"fast": 0.05, "slow": 0.175}, 7, 0.02).save(tmp_path / "plan.json")
+    call(fleet, "--plan", tmp_path / "plan.json", "--steps", 40, "--out", tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (told["rate"], told["concurrency"]) == (0.02, 7)
+
+
+def test_json_carries_the_last_row_of_the_metrics(fleet, tmp_path):
+    told = json.loads(call(fleet, "--steps", 40, "--json", "--out", tmp_path / "run").stdout)
+    assert told["received"] == 40
+    assert told["complete"] is True
+    last = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[-1]
+    assert repr(told["accuracy"]) in last
+
+
+def test_pictures_and_event_files_are_written_when_asked_for(fleet, tmp_path):
+    call(fleet, "--steps", 40, "--pictures", "--tensorboard", "--out", tmp_path / "run")
+    for name in ("who-holds-what.png", "curves.svg"):
+        assert (tmp_path / "run" / name).stat().st_size > 1000
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert events.Scalars("accuracy")[-1].step == 40
+
+
+def test_batches_larger_than_a_shard_are_said_and_become_the_shard(fleet, tmp_path):
+    result = call(fleet, "--steps", 20, "--batch-size", 500, "--out", tmp_path / "run")
+    assert "10 clients hold fewer examples than a batch of 500: each of their batches is all that they have" in (
+        result.output
+    )
+
+
+def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
+    result = call(fleet, "--steps", 20, "--algorithm", "fedavg", "--sampling", "speed", "--out", tmp_path / "run")
+    assert "fedavg chooses clients by itself: the sampling given has no effect" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--partition", "classes(k=12)"], "k must be from 1 to the 10 classes there are, got 12"),
+        (["--algorithm", "fedbuf"], "did you mean fedbuff?"),
+        (["--algorithm", "fedbuff(size=0)"], "fedbuff: size must be at least 1, got 0"),
+        (["--algorithm", "favano(contacts=20)"], "contacts must be between 1 and the 10 clients"),
+        (["--algorithm", "fedavg", "-C", "11"], "fedavg needs concurrency <= clients, got 11 > 10"),
+        (["--model", "cmn"], "did you mean cnn?"),
+        (["--model", "nowhere:net"], "module 'nowhere' cannot be imported"),
+        (["--data", "digit"], "did you mean digits?"),
+        (["--steps", "0"], "steps must be positive, got 0"),
+        (["--steps", "10", "--time", "3"], "steps and time exclude each other"),
+        (["--time", "0.000001"], "no update comes back within time 1e-06"),
+        (["--rate", "nan"], "rate must be positive, got nan"),
+        (["--batch-size", "0"], "batch_size must be positive, got 0"),
+        (["--schedule", "drops"], "schedule drops needs at"),
+        (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),
+        (["--dtype", "float16"], "dtype must be one of float32, float64, got 'float16'"),
+        (["--seed", "-1"], "seed must be a whole number of at least 0"),
+        (["--config", "nowhere.toml"], "run file nowhere.toml does not exist"),
+    ],
+)
+def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_path, words, message):
+    with pytest.raises(SojournError) as raised:
+        call(fleet, *words, "--out", tmp_path / "run")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps = 5", "key fleet is required"),
+        ("fleet = 'f'\nstep = 5", "unknown key 'step'; did you mean steps?"),
+        ("fleet = 'f'\nsteps = 'many'", "steps must be a whole number, got 'many'"),
+        ("fleet = ", "is not valid TOML"),
+    ],
+)
+def test_a_run_file_with_a_mistake_is_refused(tmp_path, text, message):
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(SojournError) as raised:
+        call("--config", tmp_path / "run.toml", "--out", tmp_path / "run")
+    assert message in str(raised.value)
+
+
+def test_a_model_and_data_of_ones_own_are_found_by_name(fleet, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    words = ["--data", "own_task:two_moons", "--model", "own_task:network", "--partition", "natural", "--rate", 0.3]
+    told = json.loads(call(fleet, *words, "--steps", 1500, "--json", "--out", tmp_path / "run").stdout)
+    assert told["accuracy"] > 0.95
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_the_command_line_keeps_the_run_and_says_how_to_go_on(fleet, tmp_path):
+    command = [sys.executable, "-m", "sojourn", "train", str(fleet), "--steps", "1e6", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ)
+    metrics = tmp_path / "run" / "metrics.csv"
+    for _ in range(600):
+        if metrics.exists():
+            break
+        time.sleep(0.1)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"go on with --resume" in said
+    assert list((tmp_path / "run" / "checkpoints").glob("*.json"))

@@ -1,0 +1,232 @@
+"""A run in its folder: what it writes, how it stops, how it goes on."""
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sojourn import InvalidInput
+from sojourn.data.load import load_dataset
+from sojourn.errors import UnreadableFile
+from sojourn.report.training_figures import read_metrics
+from sojourn.trace import Trace
+from sojourn.train.config import TrainConfig
+from sojourn.train.models.load import load_model
+from sojourn.train.replay import Diverged
+from sojourn.train.run import Run, train
+
+STEPS = 120
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> str:
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,6,4\nslow,4,1\n")
+    return str(path)
+
+
+def _config(fleet: str, **options) -> TrainConfig:
+    return TrainConfig(fleet, **{"steps": STEPS, "partition": "classes(k=2)", "concurrency": 8, **options})
+
+
+def _model(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+class Stop(Exception):
+    pass
+
+
+def _abandon(config: TrainConfig, folder: Path, at: int, resume: bool = True) -> None:
+    """Train until so many updates have been received, then drop everything without a checkpoint."""
+
+    def look(done: int, total: int, facts: dict) -> None:
+        if done >= at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(config, folder, resume, checkpoint_every=10, progress=look)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"algorithm": "fedbuff(size=3)", "server": "adam", "local_steps": 3, "momentum": 0.9},
+        {"algorithm": "quafl(contacts=3)", "concurrency": 10, "local_steps": 4},
+        {"model": "cnn(channels=4, norm=batch)", "schedule": "cosine(end=120)"},
+    ],
+    ids=["generalized", "fedbuff with adam", "quafl", "batch norm"],
+)
+def test_a_run_abandoned_at_any_moment_goes_on_to_the_same_bits(fleet, tmp_path, options) -> None:
+    config = _config(fleet, **options)
+    train(config, tmp_path / "whole")
+    broken = tmp_path / "broken"
+    for at in sorted(np.random.default_rng(3).integers(1, STEPS - 20, 5)):
+        _abandon(config, broken, int(at))
+    assert train(config, broken, resume=True, checkpoint_every=10).complete
+    assert _model(broken) == _model(tmp_path / "whole")
+    assert (broken / "metrics.csv").read_bytes() == (tmp_path / "whole" / "metrics.csv").read_bytes()
+    assert (broken / "summary.json").read_bytes() == (tmp_path / "whole" / "summary.json").read_bytes()
+
+
+def test_evaluations_and_checkpoints_do_not_change_the_model(fleet, tmp_path) -> None:
+    train(_config(fleet), tmp_path / "one")
+    train(_config(fleet, evaluate_every=7), tmp_path / "two", checkpoint_every=5)
+    assert _model(tmp_path / "one") == _model(tmp_path / "two")
+
+
+def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(fleet, tmp_path) -> None:
+    def press(done: int, total: int, facts: dict) -> None:
+        if done >= 60:
+            signal.raise_signal(signal.SIGINT)
+
+    first = train(_config(fleet), tmp_path / "run", progress=press)
+    assert not first.complete
+    assert 60 <= first.received < STEPS
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    second = Run(_config(fleet), tmp_path / "run", resume=True)
+    assert second.replay.received == first.received
+    assert second.go().complete
+
+
+def test_a_finished_run_resumed_stays_as_it_is(fleet, tmp_path) -> None:
+    train(_config(fleet), tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert train(_config(fleet), tmp_path / "run", resume=True).complete
+    assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+
+
+def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> None:
+    train(_config(fleet, seed=5), tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert told["config"]["seed"] == 5
+    assert told["config"]["rate"] == 0.1  # filled in
+    assert told["versions"]["torch"] == torch.__version__
+    trace = Trace.load(tmp_path / "run" / "trace.parquet")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["trace_hash"] == trace.hash
+    assert summary["received"] == STEPS == int(trace.applied.sum())
+
+
+def test_metrics_count_steps_updates_time_gradients_work_and_bits(fleet, tmp_path) -> None:
+    config = _config(fleet, algorithm="asyncsgd(steps=drop)", local_steps=2, evaluate_every=40)
+    train(config, tmp_path / "run")
+    rows = read_metrics(tmp_path / "run")
+    last = rows[-1]
+    size = 64 * 64 + 64 + 64 * 10 + 10
+    assert [row["received"] for row in rows] == [0, 40, 80, 120]
+    assert last["gradients"] == 2 * STEPS
+    assert last["unused"] == 2 * (STEPS - last["version"])
+    assert last["bits_up"] == 32 * size * STEPS
+    assert last["bits_down"] == 32 * size * (STEPS + 8)
+    trace = Trace.load(tmp_path / "run" / "trace.parquet")
+    assert last["time"] == trace.applied_at[trace.applied].max()
+    assert last["updates_between"] == trace.staleness.mean()
+    assert last["client_worst"] <= last["client_10"] <= last["client_50"] <= last["client_90"] <= 1
+    assert {"staleness_fast", "staleness_slow"} <= set(last)
+
+
+def test_staleness_is_counted_in_models_and_fedavg_has_none(fleet, tmp_path) -> None:
+    train(_config(fleet, algorithm="fedavg", concurrency=5), tmp_path / "run")
+    last = read_metrics(tmp_path / "run")[-1]
+    assert last["staleness"] == 0
+    assert last["version"] == STEPS / 5
+
+
+def test_the_final_model_loads_into_its_module_by_name(fleet, tmp_path) -> None:
+    train(_config(fleet, model="cnn(channels=4)"), tmp_path / "run")
+    digits = load_dataset("digits")
+    module = load_model("cnn(channels=4)", digits, "digits", seed=9)
+    module.load_state_dict(load_file(tmp_path / "run" / "model.safetensors"))
+    with torch.no_grad():
+        hits = module(torch.from_numpy(np.array(digits.test_x))).argmax(1).numpy() == digits.test_y
+    assert hits.mean() == pytest.approx(read_metrics(tmp_path / "run")[-1]["accuracy"], abs=1e-9)
+
+
+def test_a_time_limit_ends_a_run_at_the_last_update_before_it(fleet, tmp_path) -> None:
+    outcome = train(_config(fleet, steps=None, time=5.0), tmp_path / "run")
+    trace = Trace.load(tmp_path / "run" / "trace.parquet")
+    assert outcome.received == int((trace.applied_at[trace.applied] <= 5.0).sum())
+    assert outcome.metrics["time"] <= 5.0
+
+
+def test_a_folder_of_another_run_is_refused_and_the_difference_named(fleet, tmp_path) -> None:
+    train(_config(fleet), tmp_path / "run")
+    with pytest.raises(InvalidInput, match="holds a run already"):
+        train(_config(fleet), tmp_path / "run")
+    with pytest.raises(InvalidInput, match=r"another run: its config is rate = 0.1 \(now 0.2\)"):
+        train(_config(fleet, rate=0.2), tmp_path / "run", resume=True)
+    Path(fleet).write_text("name,count,rate\nfast,6,5\nslow,4,1\n")
+    with pytest.raises(InvalidInput, match="its fleet_hash is"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_a_folder_with_other_files_is_left_alone(fleet, tmp_path) -> None:
+    with pytest.raises(InvalidInput, match="holds other files, no run"):
+        train(_config(fleet), tmp_path)
+
+
+def test_a_trace_that_was_exchanged_is_noticed(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    train(_config(fleet, seed=1), tmp_path / "other")
+    (tmp_path / "run" / "trace.parquet").write_bytes((tmp_path / "other" / "trace.parquet").read_bytes())
+    with pytest.raises(UnreadableFile, match="is not the trace of its checkpoints"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used_once_it_is_gone(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    last = sorted((tmp_path / "run" / "checkpoints").glob("*.json"))[-1]
+    last.write_text(last.read_text()[:100])
+    with pytest.raises(UnreadableFile, match="remove it to use the one before"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+    last.unlink()
+    train(_config(fleet), tmp_path / "whole")
+    train(_config(fleet), tmp_path / "run", resume=True)
+    assert _model(tmp_path / "run") == _model(tmp_path / "whole")
+
+
+def test_a_pinned_model_is_written_once(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 60)
+    folder = tmp_path / "run" / "checkpoints"
+    size = 4 * (64 * 64 + 64 + 64 * 10 + 10)
+    tensors = sum(len(load_file(path)) for path in folder.glob("*.safetensors"))
+    manifests = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    named = {str(value) for one in manifests for value in _tensors(one)}
+    assert len(manifests) == 2
+    assert len(named) <= tensors  # none of them twice
+    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) < (2 * 8 + 2 * 10 + 4) * (size + 100)
+
+
+def _tensors(value):
+    if isinstance(value, dict):
+        if "tensor" in value:
+            yield value["tensor"]
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _tensors(one)
+
+
+def test_a_gradient_that_is_not_a_number_stops_the_run_at_that_step_and_keeps_what_was_before(fleet, tmp_path) -> None:
+    config = _config(fleet, rate=1e12, clip=None, model="mlp(layers=3)")
+    with pytest.raises(Diverged, match=r"the update of client \d+ \('(fast|slow)-?.*'\), its task \d+, .* at step \d+"):
+        train(config, tmp_path / "run")
+    kept = Run(config, tmp_path / "run", resume=True)
+    assert kept.replay.received > 0
+    assert torch.isfinite(kept.replay.params).all()
+    with pytest.raises(Diverged, match=f"at step {kept.replay.received}"):
+        kept.go()
+
+
+def test_a_server_with_statistics_trains_and_writes_them(fleet, tmp_path) -> None:
+    train(_config(fleet, model="cnn(channels=4, norm=batch)"), tmp_path / "run")
+    saved = load_file(tmp_path / "run" / "model.safetensors")
+    variances = torch.cat([value for name, value in saved.items() if name.endswith("running_var")])
+    assert (variances > 0).all()
