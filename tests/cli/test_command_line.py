@@ -165,7 +165,7 @@ BAD = {
     "p not a number": (None, ["--sampling", "fast=x,slow=0.1"], r"sampling of 'fast' must be a number, got 'x'"),
     "no such sampling": (None, ["--sampling", "unifrom"], r"there is no file 'unifrom'"),
     "no such plan": (None, ["--plan", "nowhere.json"], r"plan file nowhere.json does not exist"),
-    "both": (None, ["--plan", "x.json", "--sampling", "speed"], r"--plan and --sampling exclude each other"),
+    "both": (None, ["--plan", "x.json", "--sampling", "speed"], r"plan and sampling exclude each other"),
 }
 
 

@@ -56,7 +56,7 @@ def test_a_dataset_of_ones_own(module):
         ("digit", "dataset must be one of digits, quadratic, logistic, got 'digit'; did you mean digits?"),
         ("imagenet", "dataset must be one of digits, quadratic, logistic, got 'imagenet'"),
         ("", "dataset must read like name or name(key=value, ...), got ''"),
-        ("digits(seed=1)", "dataset digits takes no options, got 'seed=1'"),
+        ("digits(seed=1)", "dataset digits: options are validation, got 'seed=1'"),
         ("quadratic(size=1)", "dataset quadratic: options are dimension, clients, examples, seed, largest, condition, "
          "heterogeneity, noise, got 'size=1'"),
         ("quadratic(dimension=2.5)", "dataset quadratic: dimension must be a whole number, got '2.5'"),
