@@ -41,8 +41,8 @@ class Lattice:
     def decode(self, code: Tensor, key: Tensor) -> Tensor:
         """The vector, with the receiver's own as key."""
         levels = 2.0**self.bits
-        whole = self.side * levels
-        point = whole * torch.round(key.double() / whole - code / levels) + self.side * code
+        whole, exact = self.side * levels, code.double()  # whole numbers would be divided in single precision
+        point = whole * torch.round(key.double() / whole - exact / levels) + self.side * exact
         return point.to(key.dtype)
 
     def through(self, x: Tensor, key: Tensor) -> Tensor:
