@@ -2,8 +2,8 @@
 
     w_{k+1} = w_k - eta_k g_i(w_{I_k})
 
-eta_k = eta (`constant`); eta min(1, C / tau_k) with tau_k the staleness (`adaptive`); eta where tau_k <= C and 0 beyond
-(`drop`). C tasks in flight, which is the mean number of pending gradients.
+eta_k = eta (`constant`); eta min(1, C / tau_k) with tau_k changes of the server's model since it was sent (`adaptive`);
+eta where tau_k <= C and 0 beyond (`drop`). C tasks in flight, which is the mean number of pending gradients.
 
 Assignment `random` draws every client with probability 1/n and lets it queue; `pure` gives the next task to the
 finisher; `shuffled` goes through the clients in a random order. Uniform over idle clients would be another algorithm,
@@ -72,7 +72,7 @@ class AsyncSGD(Standard):
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """A step against the gradient, shorter or none where it is very stale."""
-        tau, tasks = arrival.staleness, state.concurrency
+        tau, tasks = state.version - arrival.sent.version, state.concurrency
         factor = 1.0 if self.steps == "constant" or tau <= tasks else tasks / tau if self.steps == "adaptive" else 0.0
         if factor == 0.0:
             return state, Info(used=False, factor=0.0, changed=False)
