@@ -220,6 +220,7 @@ class Task(NamedTuple):
     client: int
     prob: float
     dispatched_at: float
+    started_at: float
     applied_at: float
     dispatched_step: int
     applied_step: int
@@ -251,6 +252,10 @@ class OnlineEngine:
         """Updates applied so far."""
         return int(self._run.world["step"][0])
 
+    def started_at(self, slot: int) -> float:
+        """When the client began to serve the task in this slot; NaN = not yet."""
+        return float(self._run.slots[slot]["started_at"])
+
     def tasks(self, steps: int) -> Iterator[Task]:
         """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher sends."""
         stop = self.step + steps
@@ -270,6 +275,7 @@ class OnlineEngine:
             client=int(task["client"]),
             prob=float(task["prob"]),
             dispatched_at=float(task["dispatched_at"]),
+            started_at=float(task["started_at"]),
             applied_at=float(world["clock"]) if applied else float("nan"),
             dispatched_step=int(task["dispatched_step"]),
             applied_step=self.step if applied else -1,

@@ -117,6 +117,8 @@ class Live:
         self._sent = queues.astype(np.int64)
         self._first = [(client, nth) for client, many in enumerate(queues.tolist()) for nth in range(many)]
         self._names = dict(enumerate(self._first))  # by slot
+        self._initial = {slot: client for slot, (client, _) in self._names.items()}  # those still in flight
+        self._begun: dict[int, list[float]] = {}  # by client: when it began those that have ended
         self._slot = -1
 
     def leaving(self) -> list[Name]:
@@ -134,8 +136,11 @@ class Live:
         """The next event of the engine."""
         task = self._engine.arrive()
         self._slot = task.slot
+        name = self._names[task.slot]
+        if self._initial.pop(task.slot, None) is not None:
+            name = (task.client, self._turn(task.client, task.started_at))
         return Ended(
-            name=self._names[task.slot],
+            name=name,
             applied=task.applied,
             step=task.applied_step,
             dispatched_step=task.dispatched_step,
@@ -145,6 +150,14 @@ class Live:
             work=task.work,
             closes=False,
         )
+
+    def _turn(self, client: int, started_at: float) -> int:
+        """Initial tasks of a client left alike, and links may change their order: they count as it serves them."""
+        ended = self._begun.setdefault(client, [])
+        before = sum(one <= started_at for one in ended)
+        ended.append(started_at)
+        mine = (slot for slot, owner in self._initial.items() if owner == client)
+        return before + sum(self._engine.started_at(slot) < started_at for slot in mine)
 
     def skip(self, ended: int) -> None:
         """Run the engine so far."""
