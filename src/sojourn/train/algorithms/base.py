@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
@@ -171,3 +172,12 @@ class Standard:
 def queued(dispatcher: str, local: Local) -> Scenario:
     """A scenario of client queues; local epochs are charged one service time a task."""
     return Scenario(Dispatcher(dispatcher), local_steps=local.steps, one_draw=local.epochs is not None)
+
+
+def interrupted(name: str, calls: Dispatcher, local: Local) -> Scenario:
+    """A scenario of calls that interrupt clients between local steps, of which there must be a number."""
+    if local.epochs is not None:
+        raise InvalidInput(
+            f"{name} interrupts clients between local steps: epochs must not be given, got {local.epochs}; give steps"
+        )
+    return Scenario(calls, local_steps=local.steps)

@@ -17,6 +17,7 @@ Leconte, Nguyen, Moulines, arXiv 2305.16099, ICASSP 2024.
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from sojourn.fleet import Fleet
 from sojourn.law import EXPONENTIAL
 from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
-from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard
+from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard, interrupted
 from sojourn.train.local import Local
 
 
@@ -66,13 +67,13 @@ class Favano(Standard):
     def __post_init__(self) -> None:
         if self.reweighting not in ("stochastic", "deterministic"):
             raise InvalidInput(f"favano: reweighting must be stochastic or deterministic, got '{self.reweighting}'")
-        if self.keep < 0:
-            raise InvalidInput(f"favano: keep must not be negative, got {self.keep}")
+        if not (isfinite(self.keep) and self.keep >= 0):
+            raise InvalidInput(f"favano: keep must be non-negative and finite, got {self.keep}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Periodic calls that interrupt; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
-        return Plan.uniform(fleet, fleet.clients, plan.step_size), Scenario(calls, local_steps=local.steps)
+        return Plan.uniform(fleet, fleet.clients, plan.step_size), interrupted(self.name, calls, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """Known expectations where steps are exponential."""

@@ -12,6 +12,7 @@ Xie, Koyejo, Gupta, "Asynchronous federated optimization", arXiv 1903.03934, Alg
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple
 
 import torch
@@ -59,8 +60,11 @@ class FedAsync(Standard):
             raise InvalidInput(f"fedasync: alpha must lie in (0, 1], got {self.alpha}")
         if self.staleness not in STALENESS:
             raise InvalidInput(f"fedasync: staleness must be one of {', '.join(STALENESS)}, got '{self.staleness}'")
-        if self.a < 0 or self.b < 0:
-            raise InvalidInput(f"fedasync: a and b must not be negative, got {self.a} and {self.b}")
+        for key, value in (("a", self.a), ("b", self.b)):
+            if not (isfinite(value) and value >= 0):
+                raise InvalidInput(f"fedasync: {key} must be non-negative and finite, got {value}")
+        if self.most is not None and not self.most >= 0:
+            raise InvalidInput(f"fedasync: most must not be negative, got {self.most}")
         if self.dispatch not in ("idle", "pure", "routed"):
             raise InvalidInput(f"fedasync: dispatch must be idle, pure or routed, got '{self.dispatch}'")
 

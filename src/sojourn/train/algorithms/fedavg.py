@@ -11,6 +11,7 @@ McMahan, Moore, Ramage, Hampson, Aguera y Arcas, AISTATS 2017, Algorithm 1.
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import NamedTuple
 
 import torch
@@ -50,8 +51,8 @@ class FedAvg(Standard):
     def __post_init__(self) -> None:
         if self.weights not in ("data", "equal"):
             raise InvalidInput(f"fedavg: weights must be data or equal, got '{self.weights}'")
-        if not self.server_rate > 0:
-            raise InvalidInput(f"fedavg: server_rate must be positive, got {self.server_rate}")
+        if not (isfinite(self.server_rate) and self.server_rate > 0):
+            raise InvalidInput(f"fedavg: server_rate must be positive and finite, got {self.server_rate}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Rounds of as many clients as there are tasks in flight."""

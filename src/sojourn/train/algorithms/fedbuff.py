@@ -15,6 +15,7 @@ Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, AISTATS 2022, Algorithm 1.
 """
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import NamedTuple
 
 import torch
@@ -60,8 +61,8 @@ class FedBuff(Standard):
     sends = "delta"
 
     def __post_init__(self) -> None:
-        if not self.server_rate > 0:
-            raise InvalidInput(f"fedbuff: server_rate must be positive, got {self.server_rate}")
+        if not (isfinite(self.server_rate) and self.server_rate > 0):
+            raise InvalidInput(f"fedbuff: server_rate must be positive and finite, got {self.server_rate}")
         if self.size < 1:
             raise InvalidInput(f"fedbuff: size must be at least 1, got {self.size}")
         if self.staleness not in ("none", "root"):

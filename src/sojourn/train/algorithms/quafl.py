@@ -13,15 +13,17 @@ Zakerinia, Talaei, Nadiradze, Alistarh, arXiv 2206.10032, Algorithm 1.
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
-from sojourn.train.algorithms.base import Arrival, Info, LocalWork, Sent, Setting, Standard
+from sojourn.train.algorithms.base import Arrival, Info, LocalWork, Sent, Setting, Standard, interrupted
 from sojourn.train.local import Local, Update
 from sojourn.train.quantiser import Lattice
 
@@ -60,10 +62,16 @@ class Quafl(Standard):
     name = "quafl"
     sends = "delta"
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits <= 32:
+            raise InvalidInput(f"quafl: bits must lie between 1 and 32, got {self.bits}")
+        if not (isfinite(self.side) and self.side > 0):
+            raise InvalidInput(f"quafl: side must be positive and finite, got {self.side}")
+
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Periodic calls that interrupt; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
-        return Plan.uniform(fleet, fleet.clients, plan.step_size), Scenario(calls, local_steps=local.steps)
+        return Plan.uniform(fleet, fleet.clients, plan.step_size), interrupted(self.name, calls, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """Everybody has the first model."""

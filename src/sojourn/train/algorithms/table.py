@@ -1,6 +1,7 @@
 """The table of methods, by the names that the command line knows."""
 
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from sojourn.call_text import parse_choice
@@ -41,15 +42,16 @@ def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
 
 
 def _options(kind: Any) -> dict[str, Any]:
-    readers = {"int": int, "float": float, "str": str, "bool": _truth, "float | None": float}
-    return {item.name: readers[_type(item.type)] for item in fields(kind) if item.name != "server"}
+    readers = {"int": int, "float": float, "str": str, "float | None": float}
+    types = {item.name: _type(item.type) for item in fields(kind) if item.name != "server"}
+    return {key: partial(_truth, kind.name, key) if word == "bool" else readers[word] for key, word in types.items()}
 
 
 def _type(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))
 
 
-def _truth(text: str) -> bool:
+def _truth(method: str, key: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise InvalidInput(f"an option that is on or off must be true or false, got '{text}'")
+        raise InvalidInput(f"algorithm {method}: {key} must be true or false, got '{text}'")
     return text == "true"
