@@ -1,0 +1,149 @@
+"""Small federations to train: two clients to be followed by hand, and a quadratic over a simulated fleet."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from sojourn import Fleet, Law, Plan
+from sojourn.data.dataset import Dataset
+from sojourn.data.synthetic import Quadratic, quadratic
+from sojourn.simulation.drive import OnlineEngine
+from sojourn.simulation.runners import runner
+from sojourn.simulation.scenario import Scenario
+from sojourn.simulation.start import place
+from sojourn.simulation.streams import START, keys
+from sojourn.trace import APPLIED, COLUMNS, Trace
+from sojourn.train.algorithms.base import Algorithm, Setting
+from sojourn.train.batches import Batches
+from sojourn.train.federation import Federation
+from sojourn.train.flat_model import FlatModel
+from sojourn.train.local import Local
+from sojourn.train.models.small import Point
+from sojourn.train.replay import Replay
+from sojourn.train.timeline import Live, Timeline
+
+torch.set_num_threads(1)  # the same sums in the same order on any number of cores
+
+FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
+_AROUND = quadratic(dimension=4, clients=6, examples=10, condition=4, noise=0.3, heterogeneity=0.5, seed=5)
+_AWAY = replace(_AROUND.dataset, train_x=_AROUND.dataset.train_x + np.float32(2))
+PROBLEM = Quadratic(_AWAY, _AROUND.curvature)  # the clients' optima lie around (2, 2, 2, 2)
+# f_1 = (w - 1)^2 / 2 and f_2 = (w + 3)^2 / 2: gradients w - 1 and w + 3, their mean w + 1, the optimum -1
+TOY = Quadratic(Dataset("toy", [[1.0], [-3.0]], [0, 0], [[0.0]], [0], owner=[0, 1]), np.ones(1))
+
+
+def with_law(fleet: Fleet, text: str) -> Fleet:
+    """The fleet with one law of service for all."""
+    return replace(fleet, law=(Law.parse(text),) * fleet.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A method with all that it runs on."""
+
+    method: Algorithm
+    problem: Quadratic
+    setting: Setting
+    trace: Trace
+    scenario: Scenario = field(default_factory=Scenario)
+    seed: int = 0
+
+    def federation(self) -> Federation:
+        """Anew for every run, in float64 from zero."""
+        model = FlatModel(Point(self.problem).double())
+        return Federation(model, self.problem.dataset, self.problem.partition, self.setting.local, self.seed)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Which examples a task sees."""
+        return self.federation().batches
+
+    def replay(self, method: Any = None, timeline: Timeline | None = None) -> Replay:
+        """A run at its beginning."""
+        return Replay(method or self.method, self.federation(), timeline or self.trace, self.setting)
+
+    def live(self) -> Live:
+        """The engine that would have written the trace."""
+        fleet, plan, mine = self.setting.fleet, self.setting.plan, keys(self.seed)
+        queues = place("even", fleet, plan, np.random.default_rng(int(mine[START])))
+        return Live(OnlineEngine(fleet, plan, self.scenario, queues, mine), queues)
+
+    @property
+    def steps(self) -> int:
+        """Updates in the trace."""
+        return int(self.trace.applied.sum())
+
+    def path(self) -> Any:
+        """The server's model at the beginning and after every update, one row each."""
+        replay = self.replay()
+        rows = [replay.params]
+        for received in range(1, self.steps + 1):
+            replay.advance(received)
+            rows.append(replay.params)
+        return torch.stack(rows).numpy()
+
+    def of(self, method: Algorithm, **changes: Any) -> "Case":
+        """Another method on the very same trace; changes are of the local work."""
+        local = replace(self.setting.local, **changes)
+        return replace(self, method=method, setting=replace(self.setting, local=local))
+
+
+def simulated(
+    method: Algorithm,
+    local: Local,
+    *,
+    fleet: Fleet = FLEET,
+    weights: Any = (1.0, 1.0),
+    tasks: int | None = None,
+    steps: int = 60,
+    seed: int = 3,
+    **world: Any,
+) -> Case:
+    """A method on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
+    plan, scenario = method.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
+    scenario = replace(scenario, **world)
+    run = runner(fleet, plan, start="even", seed=seed, scenario=scenario, engine="events")
+    pieces = [run.rows(steps), run.in_flight()]
+    columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+    trace = Trace(**columns, metadata={"dispatcher": scenario.dispatcher.name})
+    problem = PROBLEM if fleet.clients == 6 else TOY
+    equal = np.full(fleet.clients, 1 / fleet.clients)
+    return Case(method, problem, Setting(fleet, plan, equal, local), trace, scenario, seed)
+
+
+def by_hand(
+    method: Algorithm,
+    *tasks: tuple[int, int] | tuple[int, int, int],
+    dispatcher: str = "routed",
+    together: int = 1,
+    sampling: tuple[float, float] = (0.5, 0.5),
+    concurrency: int = 2,
+    **local: Any,
+) -> Case:
+    """The two clients, 1 and 2, and tasks in the order in which they come back.
+
+    A task is (client, updates received before its model[, local steps]); `together` of them are applied at a time.
+    """
+    fleet = with_law(Fleet.of(one=(1, 1.0), two=(1, 1.0)), "deterministic")
+    plan = Plan.of(fleet, dict(zip(fleet.name, sampling, strict=True)), concurrency)
+    work = Local(**{"rate": 0.1, "batch_size": 1, **local})
+    client = np.array([task[0] - 1 for task in tasks])
+    sent = np.array([task[1] for task in tasks])
+    now = np.arange(len(tasks)) // together + 1.0
+    trace = Trace(
+        client=client,
+        prob=np.array(sampling)[client],
+        dispatched_at=np.concatenate([[0.0], now])[sent],
+        started_at=now - 1,
+        finished_at=now,
+        applied_at=now,
+        dispatched_step=sent,
+        applied_step=np.arange(len(tasks)),
+        work=[task[2] if len(task) > 2 else work.steps for task in tasks],
+        fate=np.full(len(tasks), APPLIED),
+        metadata={"dispatcher": dispatcher},
+    )
+    return Case(method, TOY, Setting(fleet, plan, np.full(2, 0.5), work), trace)
