@@ -313,18 +313,22 @@ IDLE = "fedbuff(size=3)"
 )
 def test_a_run_over_the_engine_has_the_bits_of_the_run_over_its_trace(text, world, stop):
     case = simulated(algorithm(text, MOMENTUM), THREE, weights=(1.0, 2.0), **world)
-    recorded, live = case.replay(), case.replay(timeline=case.live())
+    whole, recorded, live = case.replay(), case.replay(), case.replay(timeline=case.live())
     if stop is not None:
-        live.advance(stop)
-        tree = live.snapshot()
-        live = case.replay(timeline=case.live())
-        live.restore(tree)
-    recorded.advance(STEPS)
-    live.advance(STEPS)
-    assert torch.equal(live.params, recorded.params)
+        trees = []
+        for begun in (recorded, live):
+            begun.advance(stop)
+            trees.append(begun.snapshot())
+        recorded, live = case.replay(), case.replay(timeline=case.live())
+        recorded.restore(trees[0])
+        live.restore(trees[1])
+    for replay in (whole, recorded, live):
+        replay.advance(STEPS)
+    assert same(recorded.snapshot(), whole.snapshot())
+    assert torch.equal(live.params, whole.params)
     # the tasks in flight too: a trace may name a task before it leaves, with the same model
-    assert all(torch.equal(pin.sent.params, recorded.pending[name].sent.params) for name, pin in live.pending.items())
-    assert (live.received, live.ended, live.tally.lost) == (recorded.received, recorded.ended, recorded.tally.lost)
+    assert all(torch.equal(pin.sent.params, whole.pending[name].sent.params) for name, pin in live.pending.items())
+    assert (live.received, live.ended, live.tally.lost) == (whole.received, whole.ended, whole.tally.lost)
     assert ("availability" in world) == (live.tally.lost > 0)
 
 

@@ -7,14 +7,16 @@ import torch
 from small_runs import TOY, by_hand, simulated
 from sojourn import Fleet
 from sojourn.train.algorithms.asyncsgd import AsyncSGD
+from sojourn.train.algorithms.base import Arrival, Sent
 from sojourn.train.algorithms.favano import Favano
 from sojourn.train.algorithms.fedasync import FedAsync
 from sojourn.train.algorithms.fedavg import FedAvg
 from sojourn.train.algorithms.fedbuff import FedBuff
 from sojourn.train.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
 from sojourn.train.algorithms.quafl import Quafl
-from sojourn.train.local import Local
+from sojourn.train.local import Local, Update
 from sojourn.train.quantiser import Lattice
+from sojourn.train.server_step import ServerStep
 
 NOW_AND_THEN = ((1, 0), (2, 1))  # client 1 first, then client 2 with the model that came of it
 BOTH_AT_ONCE = ((1, 0), (2, 0))  # both with the first model, client 1 is back first
@@ -27,6 +29,33 @@ def models(case):
 
 def near(*values):
     return pytest.approx(values, abs=1e-7)
+
+
+# the steps that all methods are made of
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 0.19),  # gradients -1 and -0.9
+        ({"momentum": 0.5}, 0.1 + 0.1 * 1.4),  # 0.9 + 0.5 * 1
+        ({"weight_decay": 0.2}, 0.1 + 0.1 * 0.88),  # 0.9 - 0.2 * 0.1
+        ({"proximal": 2.0}, 0.1 + 0.1 * 0.7),  # 0.9 - 2 * 0.1; nothing at first
+        ({"clip": 0.95}, 0.095 + 0.1 * 0.905),  # the first one is shortened to 0.95
+    ],
+)
+def test_two_local_steps_with_every_option(options, expected):
+    case = by_hand(FedAsync(alpha=1.0, staleness="constant"), (1, 0), steps=2, **options)
+    assert models(case) == near(expected)
+
+
+def test_the_server_moves_by_velocity_or_by_adam_where_asked():
+    # gradients -1 and 3
+    momentum = by_hand(AsyncSGD(ServerStep("momentum", rate=0.1, momentum=0.9)), *BOTH_AT_ONCE)
+    assert models(momentum) == near(0.1, 0.1 - 0.1 * (3 - 0.9))
+    adam = by_hand(AsyncSGD(ServerStep("adam", rate=0.1, momentum=0.9, second=0.99)), *BOTH_AT_ONCE)
+    mean, square = (0.1 * 3 - 0.9 * 0.1) / (1 - 0.9**2), (0.01 * 9 + 0.99 * 0.01) / (1 - 0.99**2)
+    assert models(adam) == near(0.1, 0.1 - 0.1 * mean / square**0.5)
 
 
 # Generalized AsyncSGD
@@ -204,6 +233,18 @@ def test_quafl_with_a_rescaled_rate_is_gradient_descent_in_its_first_step():
 def test_quafl_through_its_lattice_is_off_by_half_a_side_at_most():
     exact, coarse = (models(called(Quafl(contacts=2, bits=bits, side=1e-2), *BOTH_AT_ONCE))[-1] for bits in (32, 8))
     assert abs(exact - coarse) <= 2 / 3 * 0.5e-2
+
+
+def test_the_key_of_the_lattice_is_what_the_receiver_has_itself():
+    method = Quafl(contacts=1, bits=6, side=0.01)  # reaches 0.315 and wraps beyond
+    zero, one, nearly = torch.zeros(1), torch.ones(1), torch.full((1,), 0.9)
+    update = Update(gradient=None, delta=nearly, rate=0.1, steps=1, loss=zero)
+    server = method.init(one, by_hand(method, (1, 0)).setting)
+    state, _ = method.apply(server, Arrival(0, 5, 0, 1.0, 0.5, 0.5, Sent(zero, 0), update))
+    assert state.total.tolist() == near(0.9)  # near the server's model, far from the one that was sent
+    starts = []
+    method.work(one, Sent(nearly, 0), lambda start, scale: starts.append(start) or update)
+    assert starts[0].tolist() == near(0.95)
 
 
 def test_the_lattice_is_exact_to_half_its_side_within_reach():
