@@ -25,6 +25,7 @@ from sojourn.train.replay import Replay
 from sojourn.train.schedule import Schedule
 from sojourn.train.server_step import ServerStep
 from sojourn.train.store import Store
+from sojourn.train.timeline import Recorded
 
 STEPS = 60
 PLAIN = Local(rate=0.2, batch_size=4)
@@ -295,7 +296,15 @@ ROUTED, PURE, SHUFFLED = "generalized-asyncsgd", "asyncsgd(assignment=pure)", "a
 IDLE = "fedbuff(size=3)"
 
 
-@pytest.mark.parametrize("stop", [None, 0, 33], ids=["in one go", "resumed at 0", "resumed at 33"])
+def resumed(case, stop, timeline):
+    """A run that has been taken up again where another stopped."""
+    begun, after = (case.replay(timeline=timeline(case.trace)) for _ in range(2))
+    begun.advance(stop)
+    after.restore(begun.snapshot())
+    return after
+
+
+@pytest.mark.parametrize("stop", [0, 33])
 @pytest.mark.parametrize(
     ("text", "world"),
     [
@@ -313,15 +322,7 @@ IDLE = "fedbuff(size=3)"
 )
 def test_a_run_over_the_engine_has_the_bits_of_the_run_over_its_trace(text, world, stop):
     case = simulated(algorithm(text, MOMENTUM), THREE, weights=(1.0, 2.0), **world)
-    whole, recorded, live = case.replay(), case.replay(), case.replay(timeline=case.live())
-    if stop is not None:
-        trees = []
-        for begun in (recorded, live):
-            begun.advance(stop)
-            trees.append(begun.snapshot())
-        recorded, live = case.replay(), case.replay(timeline=case.live())
-        recorded.restore(trees[0])
-        live.restore(trees[1])
+    whole, recorded, live = case.replay(), resumed(case, stop, Recorded), resumed(case, stop, lambda _: case.live())
     for replay in (whole, recorded, live):
         replay.advance(STEPS)
     assert same(recorded.snapshot(), whole.snapshot())
