@@ -210,3 +210,13 @@ def test_a_models_first_parameters_depend_on_the_seed_alone() -> None:
     torch.manual_seed(2)
     assert torch.equal(one, FlatModel(load_model("mlp", DIGITS, "digits", 5)).params)
     assert not torch.equal(one, FlatModel(load_model("mlp", DIGITS, "digits", 6)).params)
+
+
+def test_a_clients_tasks_go_on_where_the_one_before_them_ended() -> None:
+    batches = Batches(HELD, 8, 0)
+    mine = HELD.of(1)
+    tasks = mine.size // (8 * 2)
+    rows = np.concatenate([rows for nth in range(tasks) for rows in batches.of(1, nth, 2, 2)])
+    assert rows.size == np.unique(rows).size == tasks * 16
+    cut_short = [rows.tolist() for rows in batches.of(1, 1, 1, 2)]  # an interrupted task
+    assert cut_short == [rows[16:24].tolist()]

@@ -98,7 +98,7 @@ def test_generalized_asyncsgd_finds_the_optimum_of_the_weighted_objective_under_
     ("text", "tasks", "shares"),
     [
         ("asyncsgd(assignment=pure)", 6, RATES / RATES.sum()),
-        ("fedbuff(size=3)", 4, _shares_of_idle_dispatch(RATES, 4)),
+        pytest.param("fedbuff(size=3)", 4, _shares_of_idle_dispatch(RATES, 4), marks=pytest.mark.slow),
         pytest.param("fedbuff(size=3)", 2, _shares_of_idle_dispatch(RATES, 2), marks=pytest.mark.slow),
     ],
     ids=["pure assignment", "FedBuff, 4 idle tasks", "FedBuff, 2 idle tasks"],
