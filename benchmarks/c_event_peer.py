@@ -1,4 +1,4 @@
-"""The same event engine as a plain C loop: a heap of events, durations named by client and number."""
+"""The same event engine as a plain C loop: a tournament of events, durations named by client and number."""
 
 import ctypes
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from sojourn.simulation.alias import alias_table
 from sojourn.simulation.draws import NORMAL_EDGE, NORMAL_HEIGHT
+from sojourn.simulation.event_tree import NO_SEAT, empty
 from sojourn.simulation.streams import EDGE, HEIGHT, ROUTING, SERVICE, keys
 
-# the structures of event_heap.c
-CLIENT = np.dtype([*((name, "u4") for name in ("head", "tail", "length", "group")), ("served", "i8")])
+# the structures of event_tree.c
+CLIENT = np.dtype([*((name, "u4") for name in ("head", "tail", "length", "group")), ("service", "u8")])
 SLOT = np.dtype([("dispatched_step", "i8"), ("following", "u4")], align=True)
 GROUP = np.dtype(
     [("time", "f8"), ("sigma", "f8"), ("keep", "f8")]
     + [(name, "u4") for name in ("other", "first", "members", "unused")]
     + [("arrivals", "i8"), ("staleness", "i8")]
 )
-EVENT = np.dtype([("time", "f8"), ("mark", "i8")])
 
 
 _TABLES = ("edge", "height", "normal_edge", "normal_height")
@@ -27,21 +27,22 @@ _TABLES = ("edge", "height", "normal_edge", "normal_height")
 
 class _Run(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("clients", "slots", "groups", "heap", *_TABLES)),
-        *((name, ctypes.c_int64) for name in ("client_count", "group_count", "step", "size", "sequence", "hole")),
+        *((name, ctypes.c_void_p) for name in ("clients", "slots", "groups", "tree", "seats", *_TABLES)),
+        *((name, ctypes.c_int64) for name in ("client_count", "group_count", "step", "seat_count", "free")),
+        *((name, ctypes.c_int64) for name in ("sequence", "hole")),
         *((name, ctypes.c_uint64) for name in ("route", "serve")),
     )
 
 
-class CHeap(CSide):
+class CTree(CSide):
     """The C loop on one case; the streams are those of sojourn's run with the same seed."""
 
-    name = "C event heap, gcc " + " ".join(FLAGS)
+    name = "C event tree, gcc " + " ".join(FLAGS)
 
     def __init__(self, case: Case, seed: int) -> None:
         groups = _groups(case)
         run, self._kept = _run(groups, case, seed)
-        super().__init__("event_heap", run, groups, "start")
+        super().__init__("event_tree", run, groups, "start")
         self.warm_up(case.warmup)
 
 
@@ -63,10 +64,12 @@ def _run(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Run, dict[st
     clients["group"] = case.fleet.group_of_client
     slots = np.zeros(case.concurrency, SLOT)
     slots["following"] = np.arange(1, case.concurrency + 1)
-    kept = {"clients": clients, "slots": slots, "groups": groups, "heap": np.zeros(queues.size + 1, EVENT)}
+    tree, seats, number = empty(min(queues.size, case.concurrency))
+    kept = {"clients": clients, "slots": slots, "groups": groups, "tree": tree, "seats": seats}
     kept |= dict(zip(_TABLES, (EDGE, HEIGHT, NORMAL_EDGE, NORMAL_HEIGHT), strict=True))
     run = _Run(**{name: array.ctypes.data for name, array in kept.items()})
     run.client_count, run.group_count = queues.size, groups.size
+    run.seat_count, run.free, run.hole = number, number, NO_SEAT
     streams = keys(seed)
     run.route, run.serve = int(streams[ROUTING]), int(streams[SERVICE])
     return run, kept

@@ -46,11 +46,11 @@ SIDES: Sides = (
 )
 EVENT_SIDES: Sides = (
     (Events, 300_000, None),
-    (c_event_peer.CHeap, 300_000, 0.5),
+    (c_event_peer.CTree, 300_000, 0.5),
     (simpy_peer.Resources, 10_000, 100.0),
     (simpy_peer.BareEvents, 20_000, None),
 )
-IN_C = (c_peer.CLoop, c_event_peer.CHeap)
+IN_C = (c_peer.CLoop, c_event_peer.CTree)
 
 
 def main() -> None:

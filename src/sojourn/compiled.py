@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -80,3 +82,26 @@ def bare(function: Function) -> Function:
 def hot(function: Function) -> Function:
     """The same, merged into its compiled callers: for the few functions that every step goes through."""
     return _compile(function, _nrt=False, forceinline=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lesser(_: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
+    """The lesser of two pairs of non-negative integers, in the order of tuples, without a branch.
+
+    Written as two comparisons, the compiler makes a branch of it, which is dear where the outcome is random; as one
+    comparison of 128-bit numbers it does not.
+    """
+    wide, half = ir.IntType(128), ir.IntType(64)
+
+    def generate(context: Any, build: Any, signature: Any, words: Any) -> Any:
+        shift = ir.Constant(wide, 64)
+        pairs = [
+            build.or_(build.shl(build.zext(first, wide), shift), build.zext(second, wide))
+            for first, second in (words[:2], words[2:])
+        ]
+        found = build.select(build.icmp_unsigned("<", *pairs), *pairs)
+        parts = [build.trunc(build.lshr(found, shift), half), build.trunc(found, half)]
+        return context.make_tuple(build, signature.return_type, parts)
+
+    integer = numba.types.int64
+    return numba.types.UniTuple(integer, 2)(integer, integer, integer, integer), generate

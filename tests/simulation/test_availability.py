@@ -42,6 +42,13 @@ def test_a_paused_task_goes_on_where_it_stopped():
     assert (~tie & (begins > 0.25)).any()
 
 
+def test_a_task_may_be_interrupted_many_times():
+    fleet = replace(FLEET, law=(Law("deterministic"),) * 2)  # group a: 250 times there and away in a task of 0.5
+    trace = run(Availability("table", intervals=((0.0, 0.001),), period=0.002, groups=("a",)), 300, fleet)
+    mine = trace.applied & (trace.client < 3)
+    assert (trace.finished_at - trace.started_at)[mine] == pytest.approx(1.0, abs=0.002)
+
+
 def test_a_client_that_leaves_can_lose_its_task_and_the_server_sends_another():
     trace = run(Availability("churn", on=3.0, off=1.0, leave="lose"))
     lost = trace.fate == LOST

@@ -1,11 +1,13 @@
 """Durations drawn by key follow their laws and depend on their name alone."""
 
+import numba
 import numpy as np
 import pytest
 from scipy import stats
 
 from sojourn.law import Law
-from sojourn.simulation.draws import draw, law_fields, named
+from sojourn.simulation.draws import PIECE, draw, law_fields, named, stream
+from sojourn.simulation.streams import MOVE, mix, unit
 
 DRAWS = 20_000
 
@@ -66,3 +68,29 @@ def test_a_draw_depends_on_its_name_alone():
     assert duration(3, 7) == duration(3, 7)
     others = {duration(3, 8), duration(4, 7), duration(7, 3), duration(3, 7, key=6)}
     assert len(others | {duration(3, 7)}) == 5
+
+
+@numba.njit
+def _first_units(key, clients, tasks):
+    out = np.empty((clients, tasks))
+    for client in range(clients):
+        for nth in range(tasks):
+            out[client, nth] = unit(mix(named(key, client, nth) + MOVE))
+    return out
+
+
+@pytest.mark.parametrize(("clients", "tasks"), [(1, 1_000_000), (1000, 1000), (500_000, 2)])
+def test_the_names_of_neighbouring_tasks_and_clients_give_independent_numbers(clients, tasks):
+    drawn = _first_units(np.uint64(9), clients, tasks)
+    assert stats.chisquare(np.bincount((drawn.ravel() * 1000).astype(int), minlength=1000)).pvalue > 1e-4
+    for left, right in ((drawn[:, :-1], drawn[:, 1:]), (drawn[:-1], drawn[1:])):  # the next task, the next client
+        if left.size:
+            cells = (left * 30).astype(int) * 30 + (right * 30).astype(int)
+            assert stats.chisquare(np.bincount(cells.ravel(), minlength=900)).pvalue > 1e-4
+
+
+def test_a_client_that_moves_on_by_a_piece_comes_to_the_name_of_its_next_task():
+    key = np.uint64(5)
+    with np.errstate(over="ignore"):
+        assert named(key, 3, 0) == stream(key, 3)
+        assert named(key, 3, 8) == np.uint64(named(key, 3, 7)) + PIECE

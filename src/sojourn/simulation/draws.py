@@ -53,10 +53,19 @@ def law_fields(laws: Sequence[Law], values: list[float]) -> list[tuple[int, floa
     return rows
 
 
+PIECE = np.uint64((int(MOVE) << 20) % 2**64)  # a million numbers of a stream
+
+
+@inlined
+def stream(key: np.uint64, client: int) -> np.uint64:
+    """The stream that belongs to (purpose, client): one piece of it for each task, PIECE further on every time."""
+    return mix(key + MOVE * np.uint64(client + 1))
+
+
 @inlined
 def named(key: np.uint64, client: int, nth: int) -> np.uint64:
-    """The stream that belongs to (purpose, client, nth)."""
-    return mix(mix(key + MOVE * np.uint64(client + 1)) + MOVE * np.uint64(nth + 1))
+    """The piece of a stream that belongs to (purpose, client, nth)."""
+    return stream(key, client) + PIECE * np.uint64(nth)
 
 
 @bare

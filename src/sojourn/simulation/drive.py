@@ -13,9 +13,9 @@ from sojourn.law import Law
 from sojourn.plan import Plan
 from sojourn.simulation import engine
 from sojourn.simulation.alias import alias_table
-from sojourn.simulation.draws import LAW, law_fields
+from sojourn.simulation.draws import LAW, law_fields, stream
 from sojourn.simulation.engine import NOBODY, ROUTED, TOGGLES, Engine
-from sojourn.simulation.event_heap import EVENT, IDS, push
+from sojourn.simulation.event_tree import IDS, NO_SEAT, empty, push
 from sojourn.simulation.jump_chain import Tally, staleness_bin, tally
 from sojourn.simulation.scenario import QUEUED, Scenario
 from sojourn.simulation.schedules import SCHEDULE, first_toggle, schedule_fields
@@ -83,24 +83,35 @@ def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: 
     if max(fleet.clients, plan.concurrency) > IDS:
         raise InvalidInput(f"the event engine takes up to {IDS:,} clients and tasks, got more; use the jump chain")
     numbers: list[float] = [0.0]
+    tree, seats, number = empty(_most_events(fleet, plan, scenario))
     made = Engine(
         world=_world(scenario, keys, numbers),
         groups=_groups(fleet, plan, scenario, numbers),
         clients=np.zeros(fleet.clients, engine.CLIENT),
         slots=np.zeros(int(queues.sum()), engine.SLOT),
-        heap=np.zeros(2 * fleet.clients + plan.concurrency + 2, EVENT),
+        tree=tree,
+        seats=seats,
         numbers=np.array(numbers),
         idle=np.arange(fleet.clients + 1),
         order=np.arange(fleet.clients),
     )
     made.world["changing"] = any(item.changes or item.drift for item in scenario.availability)
     made.world["idlers"] = fleet.clients
+    made.world["seats"] = made.world["free"] = number
+    made.world["hole"] = NO_SEAT
     made.clients["group"] = fleet.group_of_client
     made.clients["idle_place"] = np.arange(fleet.clients)
-    made.clients["event"] = NOBODY
     made.clients["remaining"] = np.nan
     _open(made, queues, tally(fleet.groups, 2, 1))
     return made
+
+
+def _most_events(fleet: Fleet, plan: Plan, scenario: Scenario) -> int:
+    """How many events can be set at once: one a task that is served or on its way, one a client that comes and goes."""
+    linked = np.isfinite(fleet.uplink_rate).any() or np.isfinite(fleet.downlink_rate).any()
+    only_service = not linked and np.isinf(scenario.server_rate)
+    tasks = min(fleet.clients, plan.concurrency) if only_service else plan.concurrency
+    return tasks + (fleet.clients if any(item.name != "always" for item in scenario.availability) else 0)
 
 
 def _world(scenario: Scenario, keys: NDArray[np.uint64], numbers: list[float]) -> Records:
@@ -141,8 +152,9 @@ def _open(e: Engine, queues: Integers, nothing: Tally) -> None:
     for client in range(queues.size):
         there, changes = first_toggle(e.groups, e.clients[client].group, client, e.world[0].toggle_key, e.numbers)
         e.clients[client].there = there
+        e.clients[client].service = stream(e.world[0].service_key, client)
         if changes < np.inf:
-            push(e.world, e.heap, changes, client, TOGGLES)
+            push(e.world, e.tree, e.seats, changes, client, TOGGLES)
     slot = 0
     for client in range(queues.size):
         prob = e.groups[e.clients[client].group].sampling if e.world[0].dispatcher == ROUTED else 1.0 / queues.size
@@ -173,7 +185,11 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int) -> 
     by_group = sums.bins.shape[0] > 1
     room = out.client.size
     done = rows = 0
+    routed = e.world[0].dispatcher == ROUTED
+    chosen, prob = 0, 0.0
     while done < steps and (room == 0 or rows < room):
+        if routed:  # before it is known who finishes: the processor then works on both at once
+            chosen, prob = engine.choose(e, 0)
         slot, applied = engine.arrive(e, sums, began)
         if slot == NOBODY:
             break
@@ -196,7 +212,8 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int) -> 
         else:
             times.lost[group] += 1
         engine.free(e, client)
-        chosen, prob = engine.choose(e, client)
+        if not routed:
+            chosen, prob = engine.choose(e, client)
         engine.send(e, sums, slot, chosen, prob, e.world[0].local_steps, began)
     _close(e, sums, e.world[0].clock - began)
     return done, rows

@@ -4,7 +4,8 @@ One task's way: sent -> downlink -> queue of its client -> service -> uplink -> 
 the clock to the next task that is applied or lost, `send` dispatches the next one; a loop in compiled code drives both
 for `simulate`, and an online loop drives them from Python where timing depends on the model's values.
 
-State lives in a few arrays of records, so that the compiled functions that pass it to each other pass little.
+State lives in a few arrays of records, so that the compiled functions that pass it to each other pass little. A client
+and a slot are 64 bytes each, and indices are unsigned, because a signed one would be tested for counting from the end.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.compiled import bare, hot
-from sojourn.simulation.draws import LAW, draw, named
-from sojourn.simulation.event_heap import FACTS, id_of, kind_of, pop, push
+from sojourn.simulation.draws import LAW, PIECE, draw, named
+from sojourn.simulation.event_tree import FACTS, clear, id_of, kind_of, pop, push
 from sojourn.simulation.jump_chain import Tally
 from sojourn.simulation.schedules import SCHEDULE, next_toggle, speed
 from sojourn.simulation.streams import MOVE, mix, unit
@@ -34,7 +35,7 @@ def _law(prefix: str) -> list[tuple[str, str]]:
 
 GROUP = np.dtype(
     [
-        *[("first", "i8"), ("members", "i8"), ("sampling", "f8")],
+        *[("first", "u4"), ("members", "u4"), ("sampling", "f8")],
         *[("keep", "f8"), ("other", "i8")],  # alias table over groups
         *[("service_time", "f8"), *_law("service")],  # mean of one local step
         *[("uplink_time", "f8"), *_law("uplink"), ("downlink_time", "f8"), *_law("downlink")],
@@ -43,15 +44,15 @@ GROUP = np.dtype(
 )
 CLIENT = np.dtype(
     [
-        *[("group", "i8"), ("head", "i8"), ("tail", "i8"), ("length", "i8")],
-        *[("served", "i8"), ("sent", "i8"), ("toggled", "i8")],  # so far: the nth of the next draw
-        *[("outstanding", "i8"), ("idle_place", "i8"), ("there", "i8")],
-        *[("event", "i8"), ("ends_at", "f8"), ("remaining", "f8")],  # service under way, or left when the client left
+        *[("group", "u4"), ("head", "u4"), ("tail", "u4"), ("length", "u4")],
+        *[("service", "u8"), ("sent", "i8"), ("toggled", "i8")],  # the next draw: its piece of the stream, or its nth
+        *[("outstanding", "u4"), ("idle_place", "u4"), ("there", "u4"), ("seat", "u4")],
+        *[("remaining", "f8")],  # of the service that stopped when the client left, else NaN
     ]
 )
 SLOT = np.dtype(
     [
-        *[("client", "i8"), ("nth", "i8"), ("following", "i8"), ("work", "i8"), ("dispatched_step", "i8")],
+        *[("client", "u4"), ("following", "u4"), ("work", "u4"), ("nth", "u4"), ("dispatched_step", "i8")],
         *[("dispatched_at", "f8"), ("reached_at", "f8"), ("started_at", "f8"), ("finished_at", "f8"), ("prob", "f8")],
     ]
 )
@@ -74,7 +75,8 @@ class Engine(NamedTuple):
     groups: Records
     clients: Records
     slots: Records
-    heap: Records
+    tree: Records  # of events, and their seats
+    seats: Records
     numbers: Floats  # measured durations, tables of comings and goings, changes of rates
     idle: Integers  # clients without a task, the first world.idlers of them
     order: Integers  # shuffled: the clients' turns
@@ -89,8 +91,8 @@ def begin(e: Engine, client: int, now: float) -> None:
     if np.isnan(left):
         law = e.groups[group]
         e.slots[slot].started_at = now
-        key = named(e.world[0].service_key, client, mine.served)
-        e.clients[client].served += 1
+        key = mine.service
+        e.clients[client].service = key + PIECE
         steps = 1 if e.world[0].one_draw else e.slots[slot].work
         left = 0.0
         for _ in range(steps):
@@ -108,8 +110,7 @@ def begin(e: Engine, client: int, now: float) -> None:
         if e.world[0].changing:
             left /= speed(e.groups, group, now, e.numbers)
     e.clients[client].remaining = np.nan
-    e.clients[client].ends_at = now + left
-    e.clients[client].event = push(e.world, e.heap, now + left, client, SERVED)
+    e.clients[client].seat = push(e.world, e.tree, e.seats, now + left, client, SERVED)
 
 
 @hot
@@ -141,8 +142,6 @@ def leave(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
     e.slots[slot].finished_at = now
     e.clients[client].length = found - 1
     e.clients[client].head = e.slots[slot].following
-    e.clients[client].event = NOBODY
-    e.clients[client].remaining = np.nan
     sums.task_time[group] += now - began
     if found < sums.level_time.shape[1]:
         sums.level_time[group, found] += now - began
@@ -161,16 +160,16 @@ def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int
     nth = e.clients[client].toggled
     upcoming = next_toggle(e.groups, group, client, e.world[0].toggle_key, there, now, nth, e.numbers)
     if upcoming < np.inf:
-        push(e.world, e.heap, upcoming, client, TOGGLES)
+        push(e.world, e.tree, e.seats, upcoming, client, TOGGLES)
     if e.clients[client].length == 0:
         return NOBODY
     if there:
         begin(e, client, now)
         return NOBODY
+    ends_at = clear(e.world, e.tree, e.seats, e.clients[client].seat)
     if e.groups[group].lose:
         return leave(e, sums, client, now, began)
-    e.clients[client].remaining = e.clients[client].ends_at - now
-    e.clients[client].event = NOBODY
+    e.clients[client].remaining = ends_at - now
     return NOBODY
 
 
@@ -181,7 +180,7 @@ def serve(e: Engine, now: float) -> None:
     key = named(law.server_key, 0, law.server_nth)
     x, _ = draw(law.server_code, law.server_shape, law.server_scale, law.server_first, law.server_size, e.numbers, key)
     e.world[0].server_nth += 1
-    push(e.world, e.heap, now + x * law.server_time, 0, SERVER)
+    push(e.world, e.tree, e.seats, now + x * law.server_time, 0, SERVER)
 
 
 @bare
@@ -214,7 +213,7 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
     law = e.groups[e.clients[client].group]
     key = named(e.world[0].uplink_key, client, e.slots[slot].nth)
     x, _ = draw(law.uplink_code, law.uplink_shape, law.uplink_scale, law.uplink_first, law.uplink_size, e.numbers, key)
-    push(e.world, e.heap, now + x * law.uplink_time, slot, RETURNS)
+    push(e.world, e.tree, e.seats, now + x * law.uplink_time, slot, RETURNS)
 
 
 @hot
@@ -222,14 +221,12 @@ def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
     """Run the clock to the next task that ends: (slot, whether it is applied rather than lost); NOBODY if none will."""
     at_once = e.world[0].server_time == 0.0
     while True:
-        now, mark = pop(e.world, e.heap)
+        now, event = pop(e.world, e.tree, e.seats)
         if now == np.inf:
             return NOBODY, False
         e.world[0].clock = now
-        kind, number = kind_of(mark), id_of(mark)
+        kind, number = kind_of(event), id_of(event)
         if kind == SERVED:
-            if mark != e.clients[number].event:
-                continue  # the client had left in the meantime
             slot = leave(e, sums, number, now, began)
             group = e.clients[number].group
             loss = e.groups[group].loss
@@ -275,14 +272,14 @@ def choose(e: Engine, finisher: int) -> tuple[int, float]:
         e.order[turn], e.order[other] = e.order[other], e.order[turn]
         return e.order[turn], 1.0 / clients
     column = u * e.groups.size
-    group = np.int64(column)
+    group = np.uint32(column)
     if column - group >= e.groups[group].keep:
-        group = e.groups[group].other
-    client = e.groups[group].first
+        group = np.uint32(e.groups[group].other)
+    client: Any = np.int64(e.groups[group].first)
     members = e.groups[group].members
     if members > 1:
         key += MOVE
-        client += np.int64(unit(mix(key)) * members)
+        client += np.int64(np.uint32(unit(mix(key)) * members))
         e.world[0].routing = key
     return client, e.groups[group].sampling
 
@@ -334,4 +331,4 @@ def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int,
         e.numbers,
         named(e.world[0].downlink_key, client, task.nth),
     )
-    push(e.world, e.heap, now + x * law.downlink_time, slot, REACHES)
+    push(e.world, e.tree, e.seats, now + x * law.downlink_time, slot, REACHES)

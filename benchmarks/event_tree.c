@@ -2,25 +2,30 @@
  * service time each, no links, nobody leaves; it counts nothing but the mean staleness.
  *
  * The same durations from the same names and the same routing, so the same order of events: the benchmark checks that
- * the sums agree exactly. As in event_heap.py, the next event leaves a hole at the root that the next push fills. */
+ * the sums agree exactly. As in event_tree.py, events sit in the leaves of a tournament, the next event leaves its seat
+ * as a hole that the next push fills, and the target is drawn before the clock runs on. */
 
 #include "streams.h"
 
-#define ID_BITS 24
+#define SEAT_BITS 24
+#define PIECE (MOVE << 20)
 
-struct event {
-    double time;
-    int64_t mark; /* sequence number and client: equal times in the order of setting */
-};
+/* time and mark, compared as one number: times are not negative, so their bits are in the same order */
+typedef unsigned __int128 event;
+#define NEVER ((event)0x7FF0000000000000ull << 64)
 
 struct client {
     uint32_t head, tail, length, group;
-    int64_t served;
+    uint64_t service; /* where its stream of durations stands */
 };
 
 struct slot {
     int64_t dispatched_step;
     uint32_t following;
+};
+
+struct seat {
+    uint32_t client, free; /* whose event it is; an entry of the stack of free seats */
 };
 
 struct group {
@@ -33,61 +38,62 @@ struct run {
     struct client *clients;
     struct slot *slots;
     struct group *groups;
-    struct event *heap;
+    event *tree;
+    struct seat *seats;
     const double *edge, *height, *normal_edge, *normal_height;
-    int64_t client_count, group_count, step, size, sequence, hole;
+    int64_t client_count, group_count, step, seat_count, free, sequence, hole;
     uint64_t route, serve;
 };
 
-static inline int before(struct event a, struct event b)
+static inline double time_of(event event)
 {
-    return a.time < b.time || (a.time == b.time && a.mark < b.mark);
+    union {
+        uint64_t bits;
+        double time;
+    } read = {.bits = (uint64_t)(event >> 64)};
+    return read.time;
 }
 
-static inline void sink(struct event *heap, struct event event, int64_t size)
+static inline event event_at(double time, int64_t mark)
 {
-    int64_t place = 0;
-    for (;;) {
-        int64_t child = 2 * place + 1;
-        if (child >= size)
-            break;
-        if (child + 1 < size && before(heap[child + 1], heap[child]))
-            child++;
-        if (before(event, heap[child]))
-            break;
-        heap[place] = heap[child];
-        place = child;
-    }
-    heap[place] = event;
+    union {
+        double time;
+        uint64_t bits;
+    } read = {.time = time};
+    return (event)read.bits << 64 | (uint64_t)mark;
 }
 
-static inline void push(struct run *run, struct event event)
+/* Put an event into a seat and replay its matches. */
+static inline void set(struct run *run, int64_t seat, event mine)
 {
-    if (run->hole) {
-        run->hole = 0;
-        sink(run->heap, event, run->size);
-        return;
+    event *tree = run->tree;
+    uint64_t place = seat + run->seat_count;
+    tree[place] = mine;
+    while (place > 1) {
+        event other = tree[place ^ 1];
+        mine = other < mine ? other : mine;
+        place >>= 1;
+        tree[place] = mine;
     }
-    int64_t place = run->size++;
-    while (place > 0) {
-        int64_t above = (place - 1) >> 1;
-        if (run->heap[above].time <= event.time)
-            break;
-        run->heap[place] = run->heap[above];
-        place = above;
-    }
-    run->heap[place] = event;
 }
 
-static inline struct event pop(struct run *run)
+static inline void push(struct run *run, double time, uint32_t client)
 {
-    if (run->hole) {
-        int64_t last = --run->size;
-        if (last > 0)
-            sink(run->heap, run->heap[last], last);
+    int64_t seat = run->hole >= 0 ? run->hole : run->seats[--run->free].free;
+    run->hole = -1;
+    run->seats[seat].client = client;
+    set(run, seat, event_at(time, run->sequence++ << SEAT_BITS | seat));
+}
+
+static inline event pop(struct run *run)
+{
+    if (run->hole >= 0) {
+        run->seats[run->free++].free = run->hole;
+        set(run, run->hole, NEVER);
     }
-    run->hole = 1;
-    return run->heap[0];
+    event first = run->tree[1];
+    run->hole = (int64_t)first & ((1 << SEAT_BITS) - 1);
+    return first;
 }
 
 /* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/simulation/draws.py. */
@@ -127,9 +133,9 @@ static inline void begin(struct run *run, uint32_t client, double now)
 {
     struct client *mine = &run->clients[client];
     const struct group *group = &run->groups[mine->group];
-    uint64_t key = mix(mix(run->serve + MOVE * (client + 1ull)) + MOVE * ((uint64_t)mine->served++ + 1));
-    double ends_at = now + duration(run, group->sigma, key) * group->time;
-    push(run, (struct event){ends_at, run->sequence++ << ID_BITS | client});
+    double ends_at = now + duration(run, group->sigma, mine->service) * group->time;
+    mine->service += PIECE;
+    push(run, ends_at, client);
 }
 
 /* A group by the alias table, a client of it uniformly. */
@@ -150,9 +156,11 @@ static inline uint32_t draw(struct run *run)
 
 void start(struct run *run)
 {
-    for (uint32_t client = 0; client < run->client_count; client++)
+    for (uint32_t client = 0; client < run->client_count; client++) {
+        run->clients[client].service = mix(run->serve + MOVE * (client + 1ull));
         if (run->clients[client].length > 0)
             begin(run, client, 0);
+    }
 }
 
 void advance(struct run *run, int64_t steps)
@@ -160,23 +168,23 @@ void advance(struct run *run, int64_t steps)
     struct client *clients = run->clients;
     struct slot *slots = run->slots;
     for (int64_t stop = run->step + steps; run->step < stop;) {
-        struct event event = pop(run);
-        uint32_t finisher = event.mark & ((1 << ID_BITS) - 1);
+        uint32_t client = draw(run);
+        double now = time_of(pop(run));
+        uint32_t finisher = run->seats[run->hole].client;
         struct client *from = &clients[finisher];
         uint32_t slot = from->head;
         from->head = slots[slot].following;
         if (--from->length > 0)
-            begin(run, finisher, event.time);
+            begin(run, finisher, now);
         struct group *group = &run->groups[from->group];
         group->arrivals++;
         group->staleness += run->step - slots[slot].dispatched_step;
         slots[slot].dispatched_step = ++run->step;
 
-        uint32_t client = draw(run);
         struct client *to = &clients[client];
         if (to->length++ == 0) {
             to->head = slot;
-            begin(run, client, event.time);
+            begin(run, client, now);
         } else {
             slots[to->tail].following = slot;
         }
