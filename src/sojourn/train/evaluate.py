@@ -42,7 +42,7 @@ def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
 
 
 def _judge(federation: Federation, module: nn.Module) -> Judgement:
-    x, y, classes = federation.test_x, federation.test_y, federation.dataset.classes
+    x, y, classes = federation.examples.test_x, federation.examples.test_y, federation.dataset.classes
     loss = torch.zeros((), dtype=torch.float64, device=x.device)
     right = torch.zeros(max(classes, 1), dtype=torch.int64, device=x.device)
     for begin in range(0, len(x), AT_ONCE):

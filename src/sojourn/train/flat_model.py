@@ -5,7 +5,7 @@ module's parameters are views of the vector `params`, their gradients views of `
 (running means and variances of BatchNorm) views of `stats`. Other buffers, counters, begin every task as they were.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -35,18 +35,39 @@ class FlatModel:
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
         parameters = list(module.parameters())
         first = parameters[0]
-        sizes = [parameter.numel() for parameter in parameters]
-        self.params = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        self.channels_last = first.is_cuda
+        """Whether the kernels of convolutions lie in the vector with their channels last, as GPUs like them."""
+        self.shapes = [parameter.shape for parameter in parameters]
+        self.params = self.flatten([parameter.detach() for parameter in parameters])
         self.grad = torch.zeros_like(self.params)
-        for parameter, here, slope in zip(
-            parameters, _split(self.params, sizes), _split(self.grad, sizes), strict=True
-        ):
-            parameter.data = here.view(parameter.shape)
-            parameter.grad = slope.view(parameter.shape)
-        self.stats = _flatten_buffers(module, first.dtype, first.device)
+        for parameter, here, slope in zip(parameters, self.parts(self.params), self.parts(self.grad), strict=True):
+            parameter.data = here
+            parameter.grad = slope
+        buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+        self._stat_shapes = [buffer.shape for buffer in buffers]
+        flat = [buffer.detach().reshape(-1).to(first.dtype) for buffer in buffers]
+        self.stats = torch.cat(flat) if flat else torch.empty(0, dtype=first.dtype, device=first.device)
+        for buffer, here in zip(buffers, self.stat_parts(self.stats), strict=True):
+            buffer.data = here
         self._counters = [(one, one.clone()) for one in module.buffers() if not one.is_floating_point()]
         self._one = torch.ones((), dtype=first.dtype, device=first.device)
         self.random = any(isinstance(part, _RANDOM) for part in module.modules())
+
+    def flatten(self, parts: Sequence[Tensor]) -> Tensor:
+        """One vector of the parameters, or of what has their shapes."""
+        if self.channels_last:
+            parts = [part.permute(0, 2, 3, 1) if part.dim() == 4 else part for part in parts]
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def parts(self, flat: Tensor) -> list[Tensor]:
+        """The parameters as views of a vector."""
+        pieces = zip(torch.split(flat, [shape.numel() for shape in self.shapes]), self.shapes, strict=True)
+        return [_kernel(piece, shape) if self.channels_last else piece.view(shape) for piece, shape in pieces]
+
+    def stat_parts(self, flat: Tensor) -> list[Tensor]:
+        """The statistics as views of a vector."""
+        pieces = torch.split(flat, [shape.numel() for shape in self._stat_shapes])
+        return [piece.view(shape) for piece, shape in zip(pieces, self._stat_shapes, strict=True)]
 
     @property
     def size(self) -> int:
@@ -75,16 +96,8 @@ class FlatModel:
         return self.grad.clone(), loss.detach()
 
 
-def _flatten_buffers(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Tensor:
-    buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
-    if not buffers:
-        return torch.empty(0, dtype=dtype, device=device)
-    sizes = [buffer.numel() for buffer in buffers]
-    flat = torch.cat([buffer.detach().reshape(-1).to(dtype) for buffer in buffers])
-    for buffer, here in zip(buffers, _split(flat, sizes), strict=True):
-        buffer.data = here.view(buffer.shape)
-    return flat
-
-
-def _split(flat: Tensor, sizes: list[int]) -> list[Tensor]:
-    return list(torch.split(flat, sizes))
+def _kernel(piece: Tensor, shape: torch.Size) -> Tensor:
+    if len(shape) != 4:
+        return piece.view(shape)
+    out, depth, height, width = shape
+    return piece.view(out, height, width, depth).permute(0, 3, 1, 2)

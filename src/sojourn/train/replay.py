@@ -6,7 +6,7 @@ its name alone.
 """
 
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from sojourn.errors import SojournError
 from sojourn.fleet import Fleet
 from sojourn.trace import Trace
 from sojourn.train.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
+from sojourn.train.executor import Course, Executor, Job, OneByOne, drive
 from sojourn.train.federation import Federation
-from sojourn.train.local import Update, work
+from sojourn.train.local import Update
 from sojourn.train.timeline import Ended, Name, Recorded, Timeline
 
 STATS_SHARE = 0.1  # of a client's statistics in the server's, each time it sends them
@@ -35,6 +36,15 @@ class Pinned(NamedTuple):
     """The model."""
     stats: Tensor | None
     """Its statistics; None = it has none."""
+
+
+class Ready(NamedTuple):
+    """A task in flight that is computed already."""
+
+    start: Tensor
+    """Where its local work began."""
+    update: Update
+    """What came of it."""
 
 
 @dataclass
@@ -61,9 +71,17 @@ class Replay:
     """A run of an algorithm over a trace, or over the engine as it runs, to be advanced step by step."""
 
     def __init__(
-        self, algorithm: Algorithm, federation: Federation, timeline: Trace | Timeline, setting: Setting
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        timeline: Trace | Timeline,
+        setting: Setting,
+        executor: Executor | None = None,
+        total: float = inf,
     ) -> None:
         self.algorithm, self.federation, self.setting = algorithm, federation, setting
+        self.executor = executor or OneByOne(federation.model, federation.examples, federation.local)
+        self.total = total  # updates that will ever be asked for
         self.fleet: Fleet = setting.fleet
         self._timeline = Recorded(timeline) if isinstance(timeline, Trace) else timeline
         self._down, self._up = algorithm.bits_each_way(federation.model.size + federation.model.stats.numel())
@@ -73,6 +91,9 @@ class Replay:
         self.stats = federation.first_stats
         self.kept: dict[int, Any] = {}
         self.pending: dict[Name, Pinned] = {}
+        self.ready: dict[Name, Ready] = {}
+        self.spoilt = False  # an update that is not finite was found too late
+        self._unsettled: list[tuple[Ended, Tensor, Tensor]] = []
         self.tally = Tally()
         self.staleness = np.zeros(self.fleet.groups, dtype=np.int64)
         self.between = np.zeros(self.fleet.groups, dtype=np.int64)
@@ -94,23 +115,60 @@ class Replay:
 
     def advance(self, received: int) -> None:
         """Go on until so many updates have been received, or nothing more happens."""
+        drive([(self.course(received), self.executor)])
+
+    def course(self, received: int) -> Course[None]:
+        """The same, with the jobs handed out to whoever drives it."""
         if self._fresh:
             self._fresh = False
             self._dispatch()
         while self.tally.received < received:
             task = self._timeline.next()
             if task is None:
-                return
+                break
             if task.applied:
-                self._receive(task, self.pending[task.name])
+                if task.name not in self.ready:
+                    yield from self._wave(task)
+                self._receive(task, self.pending[task.name], self.ready[task.name])
+                del self.ready[task.name]
             else:
                 self.tally.lost += 1
             del self.pending[task.name]
             self.ended += 1
             self._dispatch()
+        self.settle()
+
+    def _wave(self, task: Ended) -> Course[None]:
+        """Have the task computed, and with it all others that can be, where the executor wants them."""
+        tasks = [task]
+        if self.executor.waves:
+            known = (self._timeline.ahead(name) for name in self.pending if name not in self.ready)
+            tasks = sorted((one for one in known if one and one.step < self.total), key=lambda one: one.step) or tasks
+        jobs = {one.name: self._job(one) for one in self._independent(tasks)}
+        updates = yield list(jobs.values())
+        for (name, job), update in zip(jobs.items(), updates, strict=True):
+            self.ready[name] = Ready(job.start, update)
+
+    def _independent(self, tasks: list[Ended]) -> list[Ended]:
+        """Those that do not build on what their client keeps from another one in flight."""
+        if not self.algorithm.remembers:
+            return tasks
+        first = {name[0]: name[1] for name in sorted(self.pending, reverse=True)}
+        return [task for task in tasks if first[task.name[0]] == task.name[1]]
+
+    def settle(self) -> None:
+        """Count the losses of the last updates and make sure that these were finite, where a device had not said so."""
+        if not self._unsettled:
+            return
+        tasks, norms, losses = zip(*self._unsettled, strict=True)
+        self._unsettled = []
+        self.tally.loss = sum(torch.stack(losses).tolist(), self.tally.loss)
+        for task, norm in zip(tasks, torch.stack(norms).tolist(), strict=True):
+            self._check(task, norm)
 
     def snapshot(self) -> dict[str, Any]:
         """Where the run stands, as a tree of tensors and plain values."""
+        self.settle()
         return {
             "ended": self.ended,
             "time": self.time,
@@ -118,6 +176,7 @@ class Replay:
             "stats": self.stats,
             "kept": self.kept,
             "pending": self.pending,
+            "ready": self.ready,
             "tally": asdict(self.tally),
             "staleness": self.staleness.tolist(),
             "between": self.between.tolist(),
@@ -128,16 +187,17 @@ class Replay:
         """Go from the beginning to where a snapshot was taken."""
         self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
         self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
+        self.ready = dict(tree["ready"])
         for key in ("staleness", "between", "arrivals"):
             setattr(self, key, np.array(tree[key], dtype=np.int64))
         self._fresh = self.ended == 0 and not self.pending
         if not self._fresh:
             self._timeline.skip(self.ended)
 
-    def _receive(self, task: Ended, pinned: Pinned) -> None:
+    def _receive(self, task: Ended, pinned: Pinned, ready: Ready) -> None:
         client = task.name[0]
-        kept, update = self._work(task, pinned)
-        self._check(update, task)
+        kept, update = self.algorithm.finish(self.kept.get(client), pinned.sent, ready.start, ready.update)
+        self._note(task, update)
         if kept is not None:
             self.kept[client] = kept
         arrival = Arrival(
@@ -160,27 +220,31 @@ class Replay:
         if task.closes:
             self.state = self.algorithm.tick(self.state)
 
-    def _work(self, task: Ended, pinned: Pinned) -> tuple[Any, Update]:
-        """What the client does: the algorithm's client side around the local work of this very task."""
+    def _job(self, task: Ended) -> Job:
+        """The local work of a task."""
         client, nth = task.name
-        federation, local = self.federation, self.federation.local
+        pinned, federation, local = self.pending[task.name], self.federation, self.federation.local
         most = local.steps_of(federation.batches.held[client])
         steps = most if local.epochs is not None else task.work
-        federation.model.begin(pinned.stats)
-        if federation.model.random:
-            torch.manual_seed(hash((federation.seed, client, nth)) & 0x7FFF_FFFF_FFFF_FFFF)
         rate = local.rate * local.schedule.factor(task.dispatched_step, task.dispatched_at)
-        batches = (federation.batch(one) for one in federation.batches.of(client, nth, steps, most))
+        start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
+        rows = list(federation.batches.of(client, nth, steps, most))
+        return Job(start, pinned.stats, rows, rate * scale, hash((federation.seed, client, nth)))
 
-        def do(start: Tensor, scale: float = 1.0) -> Update:
-            return work(federation.model, local, start, batches, rate * scale)
-
-        return self.algorithm.work(self.kept.get(client), pinned.sent, do)
-
-    def _check(self, update: Update, task: Ended) -> None:
+    def _note(self, task: Ended, update: Update) -> None:
+        """Look at an update's size and loss: at once on the processor, on a device later, since it must not be waited for."""
         vector = update.gradient if update.gradient is not None else update.delta
         assert vector is not None
-        if not isfinite(torch.dot(vector, vector).item()):
+        norm = torch.dot(vector, vector)
+        if vector.is_cuda:
+            self._unsettled.append((task, norm, update.loss))
+            return
+        self._check(task, norm.item())
+        self.tally.loss += update.loss.item()
+
+    def _check(self, task: Ended, norm: float) -> None:
+        if not isfinite(norm):
+            self.spoilt = self.tally.received > task.step
             client, nth = task.name
             raise Diverged(
                 f"the update of client {client} ('{self.fleet.client_name(client)}'), its task {nth}, is not finite at "
@@ -192,7 +256,6 @@ class Replay:
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         tally.bits_up += self._up
-        tally.loss += arrival.update.loss.item()
         self.staleness[group] += behind
         self.between[group] += arrival.staleness
         self.arrivals[group] += 1

@@ -49,6 +49,9 @@ class Timeline(Protocol):
     def next(self) -> Ended | None:
         """The next task that ends; None = nothing more happens."""
 
+    def ahead(self, name: Name) -> Ended | None:
+        """How a task in flight will end, where that is known and it will be received."""
+
     def skip(self, ended: int) -> None:
         """From the beginning, go to after the first `ended` tasks that end and those that left then."""
 
@@ -72,6 +75,7 @@ class Recorded:
         steps = trace.dispatched_step[order]
         self._order: list[int] = order.tolist()
         self._edges: list[int] = np.searchsorted(steps, np.arange(int(steps[-1]) + 2 if steps.size else 1)).tolist()
+        self._rows: dict[Name, int] = {}  # made when first needed
         self._row = 0
         self._sent = -1  # step of the last model that tasks have left with
         self._step = 0
@@ -92,6 +96,16 @@ class Recorded:
             return None
         self._row += 1
         self._step += self._applied[row]
+        return self._at(row)
+
+    def ahead(self, name: Name) -> Ended | None:
+        """The task's row."""
+        if not self._rows:
+            self._rows = {name: row for row, name in enumerate(self._names)}
+        row = self._rows[name]
+        return self._at(row) if self._applied[row] else None
+
+    def _at(self, row: int) -> Ended:
         return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
 
     def skip(self, ended: int) -> None:
@@ -150,6 +164,10 @@ class Live:
             work=task.work,
             closes=False,
         )
+
+    def ahead(self, name: Name) -> Ended | None:
+        """Nobody knows."""
+        return None
 
     def _turn(self, client: int, started_at: float) -> int:
         """Initial tasks of a client left alike, and links may change their order: they count as it serves them."""

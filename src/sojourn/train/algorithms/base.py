@@ -4,7 +4,9 @@ A method is a frozen dataclass with its hyper-parameters as fields and pure func
 
     init(params, setting) -> state              at the start
     send(state, client)   -> Sent               what a client is sent when a task is dispatched
-    work(kept, sent, local) -> (kept, update)   what the client does with it; `kept` is its own memory, None at first
+    start(kept, sent)     -> (model, scale)     where its local work begins, and a factor of its rate; `kept` is the
+                                                client's own memory, None at first
+    finish(kept, sent, start, update) -> (kept, update)   what it keeps and sends after the local work
     apply(state, arrival) -> (state, info)      when an update has come back
     tick(state)           -> state              when a round or period of the server ends
     timing(fleet, plan, local) -> (plan, scenario)   the timing that it needs
@@ -93,13 +95,6 @@ class Setting:
         return self.fleet.clients
 
 
-class LocalWork(Protocol):
-    """The local work of one task, ready to be done from any model."""
-
-    def __call__(self, start: Tensor, scale: float = 1.0) -> Update:
-        """Do it from `start`, at `scale` times the local rate."""
-
-
 class State(Protocol):
     """Whatever a method keeps; at least the server's model and how often it has changed."""
 
@@ -120,6 +115,10 @@ class Algorithm(Protocol):
         """Its name in the table of algorithms."""
 
     @property
+    def remembers(self) -> bool:
+        """Whether clients keep something from task to task."""
+
+    @property
     def sends(self) -> str:
         """What its clients send: a `gradient`, which the server's rate turns into a step, or a `delta` of models."""
 
@@ -129,8 +128,11 @@ class Algorithm(Protocol):
     def send(self, state: Any, client: int) -> Sent:
         """What a client is sent."""
 
-    def work(self, kept: Any, sent: Sent, local: LocalWork) -> tuple[Any, Update]:
-        """What the client does."""
+    def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
+        """Where the client's local work begins, and a factor of its rate."""
+
+    def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Any, Update]:
+        """What the client keeps and sends."""
 
     def apply(self, state: Any, arrival: Arrival) -> tuple[Any, Info]:
         """What the server does with an update."""
@@ -148,6 +150,8 @@ class Algorithm(Protocol):
 class Standard:
     """What most methods do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
 
+    remembers = False
+
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Clients drawn by the plan, tasks queued."""
         return plan, queued("routed", local)
@@ -156,9 +160,13 @@ class Standard:
         """The server's model."""
         return Sent(state.params, state.version)
 
-    def work(self, kept: Any, sent: Sent, local: LocalWork) -> tuple[Any, Update]:
-        """The local work from the model that was sent."""
-        return None, local(sent.params)
+    def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
+        """The model that was sent."""
+        return sent.params, 1.0
+
+    def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Any, Update]:
+        """The update as it is; nothing is kept."""
+        return None, update
 
     def tick(self, state: Any) -> Any:
         """Nothing."""

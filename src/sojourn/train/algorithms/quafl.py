@@ -23,7 +23,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
-from sojourn.train.algorithms.base import Arrival, Info, LocalWork, Sent, Setting, Standard, interrupted
+from sojourn.train.algorithms.base import Arrival, Info, Sent, Setting, Standard, interrupted
 from sojourn.train.local import Local, Update
 from sojourn.train.quantiser import Lattice
 
@@ -61,6 +61,7 @@ class Quafl(Standard):
 
     name = "quafl"
     sends = "delta"
+    remembers = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:
@@ -81,13 +82,17 @@ class Quafl(Standard):
         """The model before the call's average; without the client's own model in the mix, the new one."""
         return Sent(state.before if self.client_average else state.params, state.version)
 
-    def work(self, kept: Any, sent: Sent, local: LocalWork) -> tuple[Tensor, Update]:
-        """Mix the server's model into the own one and go on from there."""
-        start = sent.params
-        if kept is not None:
-            theirs = self._through(sent.params, kept)
-            start = torch.lerp(theirs, kept, self.contacts / (self.contacts + 1)) if self.client_average else theirs
-        update = local(start, (self.contacts + 1) / self.contacts if self.rescale else 1.0)
+    def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
+        """The server's model mixed into the client's own."""
+        scale = (self.contacts + 1) / self.contacts if self.rescale else 1.0
+        if kept is None:
+            return sent.params, scale
+        theirs = self._through(sent.params, kept)
+        share = self.contacts / (self.contacts + 1)
+        return torch.lerp(theirs, kept, share) if self.client_average else theirs, scale
+
+    def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Tensor, Update]:
+        """The client keeps its model."""
         mine = start + update.as_delta()
         return mine, update._replace(gradient=None, delta=mine - sent.params)
 

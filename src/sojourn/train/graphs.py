@@ -1,0 +1,128 @@
+"""Gradients of many models on a GPU: captured once, replayed without the host.
+
+Each model of a wave is computed by kernels of its own, as PyTorch would, on one of several streams; all of them are
+captured in one CUDA graph, so that starting them costs nothing and small kernels of different models run side by side.
+Batches and models are copied into the graph's buffers before it is replayed. A graph belongs to a number of models, a
+power of two (the rest of the last one idles on old data), and a shape of batch.
+
+With `bf16` a graph's models, activations and gradients are bfloat16; what is sent, stored and averaged stays float32.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from sojourn.train.flat_model import FlatModel
+from sojourn.train.waves import Lossy
+
+MOST = 16
+STREAMS = 8
+SHAPES = 8  # of batches that get a compiled function and graphs; others are computed without
+
+
+class _Graph(NamedTuple):
+    """A captured graph with its buffers."""
+
+    graph: Any
+    params: Tensor
+    stats: Tensor
+    x: Tensor
+    y: Tensor
+    gradients: Tensor
+    losses: Tensor
+
+
+class Graphs:
+    """Stacked gradients of one model's architecture."""
+
+    def __init__(self, model: FlatModel, dtype: torch.dtype, fused: bool = True) -> None:
+        self._lossy = Lossy(model)
+        self._model, self._dtype, self._device = model, dtype, model.params.device
+        self._graphs: dict[tuple[int, tuple[int, ...]], _Graph] = {}
+        self._shapes: set[tuple[int, ...]] = set()
+        self._loss: Any = torch.compile(self._plain_loss, dynamic=False) if fused else self._plain_loss
+        self._streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]
+
+    def __call__(
+        self, params: Tensor, stats: Tensor | None, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Gradients, losses and moved statistics of stacked models on stacked batches."""
+        rows = len(params)
+        gradients = torch.empty(rows, self._model.size, dtype=params.dtype, device=self._device)
+        losses = torch.empty(rows, dtype=params.dtype, device=self._device)
+        moved = None if stats is None else torch.empty_like(stats)
+        for begin in range(0, rows, MOST):
+            part = slice(begin, min(rows, begin + MOST))
+            many = part.stop - begin
+            graph = self._graph(1 << (many - 1).bit_length(), x, y)
+            graph.params[:many].copy_(params[part])
+            graph.x[:many].copy_(x[part])
+            graph.y[:many].copy_(y[part])
+            if stats is not None:
+                graph.stats[:many].copy_(stats[part])
+            graph.graph.replay()
+            gradients[part].copy_(graph.gradients[:many])
+            losses[part].copy_(graph.losses[:many])
+            if moved is not None:
+                moved[part].copy_(graph.stats[:many])
+        return gradients, losses, moved
+
+    def _plain_loss(self, params: list[Tensor], buffers: list[Tensor], x: Tensor, y: Tensor) -> Tensor:
+        names = [name for name, _ in self._lossy.named_parameters()]
+        kept = [name for name, buffer in self._lossy.named_buffers() if buffer.is_floating_point()]
+        given = dict(zip([*names, *kept], [*params, *buffers], strict=True))
+        value = functional_call(self._lossy, given, (x, y))
+        assert isinstance(value, Tensor)
+        return value
+
+    def _graph(self, many: int, x: Tensor, y: Tensor) -> _Graph:
+        key = (many, tuple(x.shape[1:]))
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(many, x, y)
+        return self._graphs[key]
+
+    def _capture(self, many: int, x: Tensor, y: Tensor) -> _Graph:
+        model, dtype, device = self._model, self._dtype, self._device
+        made = _Graph(
+            graph=torch.cuda.CUDAGraph(),
+            params=model.params.to(dtype).repeat(many, 1),
+            stats=model.stats.to(dtype).repeat(many, 1),
+            x=_channels_last(many, x, dtype),
+            y=torch.zeros(many, *y.shape[1:], dtype=y.dtype, device=device),
+            gradients=torch.zeros(many, model.size, dtype=torch.float32, device=device),
+            losses=torch.zeros(many, dtype=torch.float32, device=device),
+        )
+        before = torch.cuda.Stream(device)
+        before.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(before):
+            for _ in range(3):  # compile, choose algorithms, fill caches
+                self._one(made, 0)
+        torch.cuda.current_stream(device).wait_stream(before)
+        with torch.cuda.graph(made.graph):
+            here = torch.cuda.current_stream(device)
+            for stream in self._streams:
+                stream.wait_stream(here)
+            for row in range(many):
+                with torch.cuda.stream(self._streams[row % STREAMS]):
+                    self._one(made, row)
+            for stream in self._streams:
+                here.wait_stream(stream)
+        return made
+
+    def _one(self, graph: _Graph, row: int) -> None:
+        """Gradient and loss of one model of the graph, into its row."""
+        params = [one.requires_grad_() for one in self._model.parts(graph.params[row])]
+        loss = self._loss(params, self._model.stat_parts(graph.stats[row]), graph.x[row], graph.y[row])
+        graph.gradients[row].copy_(self._model.flatten(torch.autograd.grad(loss, params)))
+        graph.losses[row].copy_(loss.detach())
+
+
+def _channels_last(many: int, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """A buffer for batches; images lie with their channels last."""
+    shape = x.shape[1:]
+    if len(shape) != 4:
+        return torch.zeros(many, *shape, dtype=dtype, device=x.device)
+    batch, depth, height, width = shape
+    return torch.zeros(many, batch, height, width, depth, dtype=dtype, device=x.device).permute(0, 1, 4, 2, 3)
