@@ -1,6 +1,7 @@
 """Federation: everything that is trained and nothing of how: model, examples, who holds them, local work."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,15 +41,31 @@ class Federation:
 
     def __post_init__(self) -> None:
         self.first, self.first_stats = self.model.params.clone(), self.model.stats.clone()
-        device, dtype = self.model.params.device, self.model.params.dtype
-        self.x = torch.as_tensor(np.array(self.dataset.train_x), dtype=dtype, device=device)
+        device = self.model.params.device
+        self.x = self._placed(self.dataset.train_x)
         self.y = torch.as_tensor(np.array(self.dataset.train_y), device=device)
-        self.test_x = torch.as_tensor(np.array(self.dataset.test_x), dtype=dtype, device=device)
+        self.test_x = self._placed(self.dataset.test_x)
         self.test_y = torch.as_tensor(np.array(self.dataset.test_y), device=device)
         if int(self.partition.sizes.min()) < 1:
             empty = int(np.argmin(self.partition.sizes))
             raise InvalidInput(f"every client must hold an example, client {empty} has none; use fewer clients")
         self.batches = Batches(self.partition, self.local.batch_size, self.seed, self.order)
+        self.pixels = self.x.dtype == torch.uint8
+        self._affine: tuple[Tensor, Tensor] | None = self._scale()
+
+    def _placed(self, examples: NDArray[Any]) -> Tensor:
+        """On the device, pixels as they are (a quarter of the memory), everything else as the model's numbers."""
+        dtype = torch.uint8 if examples.dtype == np.uint8 else self.model.params.dtype
+        return torch.as_tensor(np.array(examples), dtype=dtype, device=self.model.params.device)
+
+    def _scale(self) -> tuple[Tensor, Tensor] | None:
+        """(pixel/255 - mean)/std as pixel * factor + offset, by channel; None where they are used as they are."""
+        if self.dataset.mean is None or self.dataset.std is None:
+            return None
+        mean, std = (np.asarray(values, dtype=np.float64) for values in (self.dataset.mean, self.dataset.std))
+        shape = (-1, *[1] * (self.x.ndim - 2))
+        factor, offset = (torch.from_numpy(values.reshape(shape)) for values in (1 / (255 * std), -mean / std))
+        return factor.to(self.model.params), offset.to(self.model.params)
 
     @property
     def clients(self) -> int:
@@ -62,4 +79,13 @@ class Federation:
     def batch(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Examples by their numbers."""
         index = torch.from_numpy(rows).to(self.x.device)
-        return self.x.index_select(0, index), self.y.index_select(0, index)
+        x = self.x.index_select(0, index)
+        return self.scaled(x) if self.pixels else x, self.y.index_select(0, index)
+
+    def scaled(self, pixels: Tensor) -> Tensor:
+        """Pixels as the model takes them."""
+        values = pixels.to(self.model.params.dtype)
+        if self._affine is None:
+            return values
+        factor, offset = self._affine
+        return torch.addcmul(offset, values, factor)
