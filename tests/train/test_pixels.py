@@ -4,14 +4,17 @@ import numpy as np
 import pytest
 import torch
 
+from sojourn.cli.train_progress import loading_bar
 from sojourn.data.dataset import Dataset
 from sojourn.data.partition import partition
 from sojourn.train import evaluate
+from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.federation import Federation
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.local import Local
 from sojourn.train.models.load import load_model
+from sojourn.train.run import train
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
 _RNG = np.random.default_rng(0)
@@ -60,3 +63,31 @@ def test_a_model_is_judged_on_scaled_pixels_in_pieces_of_any_size(monkeypatch):
         found = judge(pixels, pixels.first, pixels.first_stats)
         assert found.loss == pytest.approx(expected.loss, rel=1e-5)
         assert found.accuracy == expected.accuracy
+
+
+def test_a_run_on_cifar10_with_a_residual_network_is_the_same_twice(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for number, name in enumerate([*(f"data_batch_{one}" for one in range(1, 6)), "test_batch"]):
+        pixels = np.random.default_rng(number).integers(0, 256, (10, 3072), dtype=np.uint8)
+        rows = np.concatenate([np.arange(10, dtype=np.uint8)[:, None], pixels], axis=1)
+        (tmp_path / f"{name}.bin").write_bytes(rows.tobytes())
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,3,2\nslow,2,1\n")
+    config = TrainConfig(
+        str(tmp_path / "fleet.csv"),
+        data=f"cifar10(folder={tmp_path})",
+        model="resnet20(width=4)",
+        steps=4,
+        batch_size=4,
+    )
+    first, second = (train(config, tmp_path / name).metrics for name in ("first", "second"))  # decoded, then mapped
+    assert first == second
+    assert np.isfinite(first["test_loss"])
+
+
+def test_while_loading_sentences_are_said_and_bars_drawn_only_on_a_terminal(capsys):
+    with loading_bar() as watch:
+        watch("decoding images", 1, 2)
+        watch("file [one] is damaged", 0, 0)
+        watch("downloading", 1, 3)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "file [one] is damaged\n")
