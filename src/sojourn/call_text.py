@@ -9,7 +9,7 @@ from sojourn.errors import InvalidInput
 
 Options = Mapping[str, Callable[[str], Any]]
 
-_TEXT = re.compile(r"^\s*([a-z-]+)\s*(?:\((.*)\))?\s*$")
+_TEXT = re.compile(r"^\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*$")
 _COMMA = re.compile(r",(?![^()]*\))")  # not one inside the brackets of a value
 
 

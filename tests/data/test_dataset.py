@@ -63,6 +63,52 @@ def test_arrays_that_do_not_fit_together_are_refused(changes, message):
         small(**changes)
 
 
+PIXELS = np.arange(6 * 3 * 2 * 2, dtype=np.uint8).reshape(6, 3, 2, 2)
+SCALE = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.4)}
+
+
+def pixels(**changes):
+    return small(**{"train_x": PIXELS, "test_x": PIXELS[:1], **SCALE, **changes})
+
+
+def test_pixels_stay_pixels_without_a_copy():
+    data = pixels()
+    assert (data.train_x.dtype, data.test_x.dtype) == (np.uint8, np.uint8)
+    assert np.shares_memory(data.train_x, PIXELS)
+    assert (data.mean, data.std) == ((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
+    held = data.validation(share=0.5, seed=0)
+    assert (held.train_x.dtype, held.test_x.dtype, held.mean, held.std) == (np.uint8, np.uint8, data.mean, data.std)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"test_x": PIXELS[:1] / 255},
+            "test_x must be of the kind of train_x, uint8, got float32; give both as pixels",
+        ),
+        ({"std": None}, "mean and std belong together, got no std; give both"),
+        ({"mean": None}, "mean and std belong together, got no mean; give both"),
+        ({"mean": (0.5,)}, "mean must be one number for each of the 3 channels, got 1"),
+        ({"std": [0.1, 0.2, 0.3, 0.4]}, "std must be one number for each of the 3 channels, got 4"),
+        ({"mean": (0.5, 0.5, np.nan)}, "mean must be finite, got nan"),
+        ({"std": (0.5, 0.0, 0.5)}, r"std must be positive, got 0\.0"),
+        ({"std": (0.5, 0.5, np.inf)}, "std must be positive, got inf"),
+        ({"train_x": PIXELS / 255, "test_x": PIXELS[:1] / 255}, r"mean and std are for pixels \(uint8\), got float32"),
+    ],
+)
+def test_a_scale_that_does_not_fit_the_pixels_is_refused(changes, message):
+    with pytest.raises(InvalidInput, match=f"^dataset small: {message}"):
+        pixels(**changes)
+
+
+def test_the_fingerprint_knows_the_kind_of_numbers_and_the_scale():
+    bare = {"mean": None, "std": None}
+    numbers = {"train_x": PIXELS.astype(np.float32), "test_x": PIXELS[:1].astype(np.float32)}
+    other = pixels(std=(0.2, 0.3, 0.5))
+    assert len({data.hash for data in (pixels(), pixels(**bare), pixels(**bare, **numbers), other)}) == 4
+
+
 def test_the_fingerprint_is_of_the_values_and_not_of_the_name():
     assert small().hash == small(name="other").hash
     others = [

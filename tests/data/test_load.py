@@ -53,8 +53,10 @@ def test_a_dataset_of_ones_own(module):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("digit", "dataset must be one of digits, quadratic, logistic, got 'digit'; did you mean digits?"),
-        ("imagenet", "dataset must be one of digits, quadratic, logistic, got 'imagenet'"),
+        ("digit", "dataset must be one of digits, fashion-mnist, cifar10, tiny-imagenet, quadratic, logistic, "
+         "got 'digit'; did you mean digits?"),
+        ("imagenet", "got 'imagenet'; did you mean tiny-imagenet?"),
+        ("imagenet10", "got 'imagenet10'"),
         ("", "dataset must read like name or name(key=value, ...), got ''"),
         ("digits(seed=1)", "dataset digits: options are validation, got 'seed=1'"),
         ("quadratic(size=1)", "dataset quadratic: options are dimension, clients, examples, seed, largest, condition, "

@@ -30,7 +30,10 @@ def train(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="`digits` (default), `quadratic(...)`, `logistic(...)`, or `package.module:function`."),
+        typer.Option(
+            help="`digits` (default), `fashion-mnist`, `cifar10`, `tiny-imagenet(per_class=100)`, `quadratic(...)`, "
+            "`logistic(...)`, or `package.module:function`."
+        ),
     ] = None,
     partition: Annotated[
         str | None,
@@ -39,7 +42,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="`mlp(hidden=64)` (default), `logistic`, `cnn(channels=16)`, `problem`, `package.module:function`."
+            help="`mlp(hidden=64)` (default), `logistic`, `cnn(channels=16)`, `resnet20(norm=group)`, `resnet18`, "
+            "`problem`, `package.module:function`."
         ),
     ] = None,
     steps: Annotated[str | None, typer.Option(help="Updates to receive (default 1000).")] = None,
@@ -131,11 +135,12 @@ def _train(config: "TrainConfig", out: Path, resume: bool, seconds: float, tenso
     except ImportError:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
 
-    from sojourn.cli.train_progress import board, training_bar
+    from sojourn.cli.train_progress import board, loading_bar, training_bar
     from sojourn.train.run import Run
 
     torch.set_num_threads(1)
-    run = Run(config, out, resume)
+    with loading_bar() as watch:
+        run = Run(config, out, resume, watch)
     _say(run)
     with training_bar() as bar, board(out if tensorboard else None) as write:
 

@@ -1,4 +1,4 @@
-"""Progress of a training run: a bar with accuracy and staleness, and event files for TensorBoard."""
+"""Progress of a training run: bars while loading and training, and event files for TensorBoard."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +22,30 @@ def training_bar() -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
         def report(done: int, total: int, facts: dict[str, Any]) -> None:
             said = f"accuracy {facts['accuracy']:.3f}, staleness {facts['staleness']:.1f}"
             progress.update(task, completed=done, total=total, description=said)
+
+        yield report
+
+
+@contextmanager
+def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A callback(what, done, total) that draws a bar on a terminal; a sentence (0 of 0) is said anywhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        task = progress.add_task("loading", total=None, visible=False)
+        last: list[str] = []
+
+        def report(what: str, done: int, total: int) -> None:
+            if total == 0:
+                console.print(what, markup=False, highlight=False, soft_wrap=True)
+                return
+            if last != [what]:
+                last[:] = [what]
+                progress.reset(task, description=what, total=total, visible=True)
+            progress.update(task, completed=done, total=total)
 
         yield report
 

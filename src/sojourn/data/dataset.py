@@ -28,24 +28,28 @@ class Dataset:
 
     name: str
     """What it is called in messages and reports."""
-    train_x: NDArray[np.float32]
-    """Examples to learn from, one row each, of any shape."""
+    train_x: NDArray[Any]
+    """Examples to learn from, one row each, of any shape: float32, or uint8 pixels where they were given as such."""
     train_y: NDArray[Any]
     """Their labels: int64 class numbers, or float32 values where there are no classes."""
-    test_x: NDArray[np.float32]
-    """Examples to judge by."""
+    test_x: NDArray[Any]
+    """Examples to judge by, of the same kind."""
     test_y: NDArray[Any]
     """Their labels."""
     classes: int = 0
     """Number of classes; 0 = no classes."""
     owner: Integers | None = None
     """The client that each example of train_x belongs to by nature; None = nobody's."""
+    mean: tuple[float, ...] | None = None
+    """One number a channel, in units of pixel/255: what a model sees is (pixel/255 - mean)/std; None = as they are."""
+    std: tuple[float, ...] | None = None
+    """One number a channel."""
 
     def __post_init__(self) -> None:
         if self.classes < 0:
             raise InvalidInput(f"dataset {self.name}: classes must be at least 0 (no classes), got {self.classes}")
         for part in ("train", "test"):
-            x = _finite(self.name, f"{part}_x", getattr(self, f"{part}_x"))
+            x = _examples(self.name, f"{part}_x", getattr(self, f"{part}_x"))
             y = self._labels(f"{part}_y", getattr(self, f"{part}_y"))
             if x.ndim == 0 or len(x) == 0:
                 raise InvalidInput(f"dataset {self.name}: {part}_x must hold at least one example, got none")
@@ -60,8 +64,15 @@ class Dataset:
                 f"dataset {self.name}: an example of test_x must have the shape of one of train_x, "
                 f"{self.train_x.shape[1:]}, got {self.test_x.shape[1:]}"
             )
+        if self.train_x.dtype != self.test_x.dtype:
+            raise InvalidInput(
+                f"dataset {self.name}: test_x must be of the kind of train_x, {self.train_x.dtype}, "
+                f"got {self.test_x.dtype}; give both as pixels (uint8) or both as numbers"
+            )
         if self.owner is not None:
             object.__setattr__(self, "owner", self._owners(self.owner))
+        if self.mean is not None or self.std is not None:
+            self._check_scale()
 
     def _labels(self, key: str, given: ArrayLike) -> NDArray[Any]:
         if self.classes == 0:
@@ -90,10 +101,35 @@ class Dataset:
             )
         return _read_only(values.astype(np.int64, copy=False))
 
+    def _check_scale(self) -> None:
+        if self.mean is None or self.std is None:
+            missing = "mean" if self.mean is None else "std"
+            raise InvalidInput(f"dataset {self.name}: mean and std belong together, got no {missing}; give both")
+        if self.train_x.dtype != np.uint8:
+            raise InvalidInput(
+                f"dataset {self.name}: mean and std are for pixels (uint8), got {self.train_x.dtype}; "
+                "scale the examples before and leave both out"
+            )
+        channels = self.train_x.shape[1] if self.train_x.ndim > 1 else 1
+        for key in ("mean", "std"):
+            values = np.asarray(getattr(self, key), dtype=np.float64)
+            if values.shape != (channels,):
+                raise InvalidInput(
+                    f"dataset {self.name}: {key} must be one number for each of the {channels} channels, "
+                    f"got {values.size}"
+                )
+            bad = ~np.isfinite(values) if key == "mean" else ~(np.isfinite(values) & (values > 0))
+            if bad.any():
+                rule = "finite" if key == "mean" else "positive"
+                raise InvalidInput(f"dataset {self.name}: {key} must be {rule}, got {values[bad][0]}")
+            object.__setattr__(self, key, tuple(values.tolist()))
+
     @cached_property
     def hash(self) -> str:
-        """Fingerprint of all that is in the arrays; the name does not count."""
+        """Fingerprint of all that is in the arrays, their kind, and how they are scaled; the name does not count."""
         digest = hashlib.sha256(str(self.classes).encode())
+        if self.mean is not None:
+            digest.update(f"{self.mean}{self.std}".encode())
         for array in (self.train_x, self.train_y, self.test_x, self.test_y, self.owner):
             if array is not None:
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -137,6 +173,12 @@ def held_out(group: Integers, share: float, rng: np.random.Generator | None = No
     held = np.zeros(examples, dtype=np.bool_)
     held[order] = (rank + 1) * count // examples > rank * count // examples
     return held
+
+
+def _examples(name: str, key: str, given: ArrayLike) -> NDArray[Any]:
+    """Pixels as they are, everything else in single precision."""
+    values = np.asarray(given)
+    return values if values.dtype == np.uint8 else _finite(name, key, values)
 
 
 def _finite(name: str, key: str, given: ArrayLike) -> NDArray[np.float32]:

@@ -7,6 +7,8 @@ from typing import Any
 from sojourn.call_text import Options, nearest, parse_choice
 from sojourn.data.dataset import Dataset
 from sojourn.data.digits import digits
+from sojourn.data.images.load import KINDS, load_images
+from sojourn.data.images.source import Watch
 from sojourn.data.problem import Problem
 from sojourn.data.synthetic import logistic, quadratic
 from sojourn.errors import InvalidInput
@@ -14,27 +16,34 @@ from sojourn.errors import InvalidInput
 _SIZES: Options = dict.fromkeys(("dimension", "clients", "examples", "seed"), int)
 _OPTIONS: dict[str, Options] = {
     "digits": {"validation": float},
+    "fashion-mnist": {"folder": str, "validation": float},
+    "cifar10": {"folder": str, "validation": float},
+    "tiny-imagenet": {"folder": str, "validation": float, "per_class": int},
     "quadratic": {**_SIZES, **dict.fromkeys(("largest", "condition", "heterogeneity", "noise"), float)},
     "logistic": {**_SIZES, **dict.fromkeys(("l2", "shift", "angle"), float)},
 }
 _PROBLEMS: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logistic": logistic}
 
 
-def load_dataset(text: str) -> Dataset:
+def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
     """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
 
     The function is yours, takes nothing and returns a Dataset. `digits(validation=0.2)` judges by a share of the
-    training examples instead of the test set, to choose a learning rate by.
+    training examples instead of the test set, to choose a learning rate by. So do the images: `fashion-mnist`,
+    `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` is told of downloads and
+    decoding (see `sojourn.data.images.load`).
 
     >>> load_dataset("quadratic(dimension=3, clients=2, examples=5)").train_x.shape
     (10, 3)
     """
-    if ":" in text:
+    if ":" in text.partition("(")[0]:
         return _from_function(text.strip())
     name, options = parse_choice("dataset", text, _OPTIONS)
     if name in _PROBLEMS:
         return _PROBLEMS[name](**options).dataset
-    return digits().validation(options["validation"], seed=0) if "validation" in options else digits()
+    share = options.pop("validation", None)
+    data = load_images(name, **options, watch=watch) if name in KINDS else digits()
+    return data if share is None else data.validation(share, seed=0)
 
 
 def load_problem(text: str) -> Problem:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sojourn.data.images.source import Watch
 from sojourn.data.load import load_dataset
 from sojourn.data.partition import Partition, partition
 from sojourn.errors import InvalidInput
@@ -68,10 +69,10 @@ def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
     return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
 
 
-def build(config: TrainConfig) -> Built:
-    """Make everything; what the configuration leaves open is decided here."""
+def build(config: TrainConfig, watch: Watch | None = None) -> Built:
+    """Make everything; what the configuration leaves open is decided here. `watch` is told how images are loaded."""
     fleet = Fleet.load(config.fleet)
-    dataset = load_dataset(config.data)
+    dataset = load_dataset(config.data, watch)
     held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     given = plan_of(fleet, None if config.plan else config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sojourn.train.federation import Federation
 
 AT_ONCE = 2000
+VALUES_AT_ONCE = 2**21  # of large examples fewer: what a network makes of them has to fit too
 PERCENTILES = (0, 10, 50, 90)
 
 
@@ -45,8 +46,10 @@ def _judge(federation: Federation, module: nn.Module) -> Judgement:
     x, y, classes = federation.examples.test_x, federation.examples.test_y, federation.dataset.classes
     loss = torch.zeros((), dtype=torch.float64, device=x.device)
     right = torch.zeros(max(classes, 1), dtype=torch.int64, device=x.device)
-    for begin in range(0, len(x), AT_ONCE):
-        here, truth = x[begin : begin + AT_ONCE], y[begin : begin + AT_ONCE]
+    piece = max(1, min(AT_ONCE, VALUES_AT_ONCE // max(1, x[0].numel())))
+    for begin in range(0, len(x), piece):
+        here, truth = x[begin : begin + piece], y[begin : begin + piece]
+        here = federation.examples.scaled(here)
         loss += federation.model.loss(module, here, truth).double() * len(here)
         if classes:
             hits = module(here).argmax(1) == truth

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from sojourn.data.images.source import Watch
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time
@@ -56,9 +57,11 @@ class Outcome:
 class Run:
     """A run and its folder."""
 
-    def __init__(self, config: TrainConfig, folder: str | Path, resume: bool = False) -> None:
+    def __init__(
+        self, config: TrainConfig, folder: str | Path, resume: bool = False, watch: Watch | None = None
+    ) -> None:
         self.folder = Path(folder)
-        self.built: Built = build(config)
+        self.built: Built = build(config, watch)
         self._identity = _identity(self.built)
         resumed = self._claim(resume)
         self.trace = self._trace(resumed)

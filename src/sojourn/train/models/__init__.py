@@ -1,1 +1,1 @@
-"""Models by name: logistic regression, a perceptron, a small convolutional network, the quadratic; or your own."""
+"""Models by name: logistic regression, a perceptron, convolutional, residual networks, the quadratic; or your own."""

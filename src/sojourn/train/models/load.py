@@ -10,23 +10,28 @@ from sojourn.call_text import nearest, parse_choice
 from sojourn.data.dataset import Dataset
 from sojourn.data.load import load_problem
 from sojourn.errors import InvalidInput
+from sojourn.train.models.resnet import resnet18, resnet20
 from sojourn.train.models.small import Binary, Point, cnn, logistic, mlp
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "logistic": {},
     "mlp": {"hidden": int, "layers": int},
     "cnn": {"channels": int, "norm": str},
+    "resnet20": {"norm": str, "width": int},
+    "resnet18": {"norm": str, "width": int},
     "problem": {},
 }
-_MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn}
+_MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn, "resnet20": resnet20, "resnet18": resnet18}
+_LEAST = {"cnn": 4, "resnet20": 8, "resnet18": 8}  # sides of an image
 
 
 def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: torch.dtype = torch.float32) -> nn.Module:
     """The model of a text: `logistic`, `mlp(hidden=64)`, `cnn(channels=16, norm=group)`, or `package.module:function`.
 
-    `problem` is the model that belongs to a quadratic or logistic problem. The function is yours, takes the Dataset and
-    returns a module from examples to logits, or one with a method `loss(x, y)`. The seed alone decides the first
-    parameters.
+    `resnet20(norm=group, width=16)` and `resnet18(norm=group, width=64)` are for larger images; norm is group, batch or
+    none. `problem` is the model that belongs to a quadratic or logistic problem. The function is yours, takes the
+    Dataset and returns a module from examples to logits, or one with a method `loss(x, y)`. The seed alone decides the
+    first parameters.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -42,13 +47,23 @@ def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
         return Point(problem) if hasattr(problem, "curvature") else Binary(problem)
     if not dataset.classes:
         raise InvalidInput(f"model {name} classifies, dataset {dataset.name} has no classes; use the model 'problem'")
-    if name == "cnn":
-        if dataset.train_x.ndim != 4 or min(dataset.train_x.shape[2:]) < 4:
-            shape = tuple(dataset.train_x.shape[1:])
-            raise InvalidInput(f"model cnn needs images of at least 4x4, dataset {dataset.name} has {shape}; use mlp")
-        if options.get("norm", "group") not in ("group", "batch", "none"):
-            raise InvalidInput(f"model cnn: norm must be group, batch or none, got '{options['norm']}'")
+    if name in _LEAST:
+        _check_images(name, dataset, options)
     return _MADE[name](dataset, **options)
+
+
+def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
+    least = _LEAST[name]
+    if dataset.train_x.ndim != 4 or min(dataset.train_x.shape[2:]) < least:
+        shape = tuple(dataset.train_x.shape[1:])
+        raise InvalidInput(
+            f"model {name} needs images of at least {least}x{least}, dataset {dataset.name} has {shape}; use mlp"
+        )
+    if options.get("norm", "group") not in ("group", "batch", "none"):
+        raise InvalidInput(f"model {name}: norm must be group, batch or none, got '{options['norm']}'")
+    for key in ("channels", "width"):
+        if options.get(key, 1) < 1:
+            raise InvalidInput(f"model {name}: {key} must be at least 1, got {options[key]}")
 
 
 def _from_function(text: str, dataset: Dataset) -> nn.Module:

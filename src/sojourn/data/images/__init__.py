@@ -1,0 +1,1 @@
+"""Image datasets from their official files: found in a folder, downloaded where a network allows, decoded once."""
