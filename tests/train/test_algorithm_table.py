@@ -109,7 +109,7 @@ def watched(method, story):
         return unchanged(method.send)(state, client)
 
     story.kept = kept
-    calls = {name: unchanged(getattr(method, name)) for name in ("init", "work", "tick")}
+    calls = {name: unchanged(getattr(method, name)) for name in ("init", "start", "finish", "tick")}
     return SimpleNamespace(apply=apply, send=send, bits_each_way=method.bits_each_way, **calls)
 
 

@@ -243,7 +243,7 @@ def test_the_key_of_the_lattice_is_what_the_receiver_has_itself():
     state, _ = method.apply(server, Arrival(0, 5, 0, 1.0, 0.5, 0.5, Sent(zero, 0), update))
     assert state.total.tolist() == near(0.9)  # near the server's model, far from the one that was sent
     starts = []
-    method.work(one, Sent(nearly, 0), lambda start, scale: starts.append(start) or update)
+    starts.append(method.start(one, Sent(nearly, 0))[0])
     assert starts[0].tolist() == near(0.95)
 
 

@@ -1,11 +1,12 @@
 """From a configuration to the nouns of a run: fleet, plan, trace, federation, algorithm."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from sojourn.data.dataset import Dataset
 from sojourn.data.images.source import Watch
 from sojourn.data.load import load_dataset
 from sojourn.data.partition import Partition, partition
@@ -17,17 +18,22 @@ from sojourn.simulation.scenario import QUEUED, Scenario
 from sojourn.trace import COLUMNS, Trace
 from sojourn.train.algorithms.base import Algorithm, Setting
 from sojourn.train.algorithms.table import algorithm
+from sojourn.train.augment import Augment
 from sojourn.train.config import TrainConfig
+from sojourn.train.examples import Examples
+from sojourn.train.executor import Executor, OneByOne
 from sojourn.train.federation import Federation
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.local import Local
 from sojourn.train.models.load import load_model
 from sojourn.train.schedule import Schedule
 from sojourn.train.server_step import ServerStep
+from sojourn.train.waves import Waves, vectorised
 
 STEPS = 1000
 RATE = 0.1
 PIECE = 10_000
+MOST = 64  # tasks in one stack
 
 
 @dataclass(eq=False)
@@ -44,6 +50,8 @@ class Built:
     """Fleet, plan, weights."""
     scenario: Scenario
     """The timing that the method needs."""
+    executor: Executor
+    """Who computes."""
     ignores_sampling: bool
     """Whether sampling that is not uniform was given to a method that does not use it."""
 
@@ -69,19 +77,46 @@ def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
     return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
 
 
-def build(config: TrainConfig, watch: Watch | None = None) -> Built:
-    """Make everything; what the configuration leaves open is decided here. `watch` is told how images are loaded."""
+def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
+    """Make everything; what the configuration leaves open is decided here.
+
+    `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
+    executor where model and local work are the same.
+    """
     fleet = Fleet.load(config.fleet)
-    dataset = load_dataset(config.data, watch)
+    same = like is not None and like.config.data == config.data
+    dataset = like.federation.dataset if like and same else load_dataset(config.data, watch)
     held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     given = plan_of(fleet, None if config.plan else config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE
-    method = algorithm(config.algorithm)
+    method, local = _work(config, rate)
+    plan, scenario = method.timing(fleet, given, local)
+    model, device = _model(config, dataset)
+    shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
+    examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
+    federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
+    resolved = config.resolved(
+        rate=rate,
+        concurrency=plan.concurrency,
+        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
+        steps=STEPS if config.steps is None and config.time is None else config.steps,
+        device=device.type,
+        execution=execution(config, model),
+    )
+    executor = like.executor if like and shared and _alike(like, resolved, local) else _executor(resolved, federation)
+    setting = Setting(fleet, plan, client_weights(config.weights, held), local)
+    routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
+    skewed = not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9)
+    return Built(resolved, method, federation, setting, scenario, executor, skewed and not routed)
+
+
+def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
+    """The method, and what a client does: the schedule belongs to the server's rate or to the clients'."""
     schedule = Schedule.parse(config.schedule)
-    if method.sends == "gradient":
+    method = algorithm(config.algorithm, ServerStep(config.server))
+    gradients = method.sends == "gradient"
+    if gradients:
         method = algorithm(config.algorithm, ServerStep(config.server, rate, schedule=schedule))
-    else:
-        method = algorithm(config.algorithm, ServerStep(config.server))
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,
@@ -91,21 +126,56 @@ def build(config: TrainConfig, watch: Watch | None = None) -> Built:
         weight_decay=config.weight_decay,
         proximal=config.proximal,
         clip=config.clip,
-        schedule=Schedule() if method.sends == "gradient" else schedule,
+        schedule=Schedule() if gradients else schedule,
     )
-    plan, scenario = method.timing(fleet, given, local)
+    return method, local
+
+
+def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device]:
+    there = torch.cuda.is_available()
+    device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
+    if device.type == "cuda" and not there:
+        raise InvalidInput("device cuda needs a GPU that PyTorch can use, there is none; use device cpu")
+    if device.type == "cpu" and config.precision == "tf32":
+        raise InvalidInput("precision tf32 is a format of GPUs; on the processor use fp32")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
+    torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    federation = Federation(FlatModel(module), dataset, held, local, config.seed, config.order)
-    resolved = config.resolved(
-        rate=rate,
-        concurrency=plan.concurrency,
-        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
-        steps=STEPS if config.steps is None and config.time is None else config.steps,
-    )
-    weights = client_weights(config.weights, held)
-    routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
-    skewed = not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9)
-    return Built(resolved, method, federation, Setting(fleet, plan, weights, local), scenario, skewed and not routed)
+    return FlatModel(module.to(device), half=config.precision == "bf16"), device
+
+
+def execution(config: TrainConfig, model: FlatModel) -> str:
+    """How to compute: waves wherever the model allows them and they are known to be faster."""
+    on_device = model.params.is_cuda
+    possible = not model.random and (on_device or not (model.stats.numel() or model.half))
+    if config.execution == "waves" and not possible:
+        raise InvalidInput(
+            "waves need a model without dropout and, on the processor, without BatchNorm and in fp32; use one-by-one"
+        )
+    if config.execution != "auto":
+        return config.execution
+    return "waves" if possible else "one-by-one"
+
+
+def _executor(config: TrainConfig, federation: Federation) -> Executor:
+    model, examples, local = federation.model, federation.examples, federation.local
+    if config.execution == "one-by-one":
+        return OneByOne(model, examples, local)
+    if not model.params.is_cuda:
+        return Waves(vectorised(model), examples, local, MOST)
+    from sojourn.train.graphs import Graphs
+
+    return Waves(Graphs(model, torch.bfloat16 if model.half else model.params.dtype), examples, local, MOST)
+
+
+def _device_words(config: TrainConfig) -> tuple[str, ...]:
+    return config.device, config.precision, config.dtype, config.augment
+
+
+def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
+    """Whether two runs' tasks can be computed together: rates may differ, they belong to the job."""
+    before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
+    return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
 
 
 def client_weights(kind: str, held: Partition) -> Any:

@@ -10,7 +10,13 @@ from typing import Any
 from sojourn.call_text import nearest
 from sojourn.errors import InvalidInput, UnreadableFile
 
-DTYPES = ("float32", "float64")
+CHOICES = {
+    "dtype": ("float32", "float64"),
+    "weights": ("equal", "data"),
+    "device": ("auto", "cpu", "cuda"),
+    "precision": ("fp32", "tf32", "bf16"),
+    "execution": ("auto", "one-by-one", "waves"),
+}
 
 
 @dataclass(frozen=True)
@@ -69,14 +75,21 @@ class TrainConfig:
     """Of the timing, the batches, the partition and the first model."""
     dtype: str = "float32"
     """float32 or float64."""
+    augment: str = "none"
+    """What happens to images: none, flip, crop(pad=4), crop-flip(pad=4)."""
+    device: str = "auto"
+    """cpu or cuda; auto = cuda where there is one."""
+    precision: str = "fp32"
+    """Of products on the device: fp32, tf32, or bf16."""
+    execution: str = "auto"
+    """one-by-one, or in waves; auto = waves where they are faster."""
     evaluate_every: int | None = None
     """Updates between two evaluations; None = fifty over the run."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise InvalidInput(f"dtype must be one of {', '.join(DTYPES)}, got '{self.dtype}'")
-        if self.weights not in ("equal", "data"):
-            raise InvalidInput(f"weights must be equal or data, got '{self.weights}'")
+        for key, words in CHOICES.items():
+            if getattr(self, key) not in words:
+                raise InvalidInput(f"{key} must be one of {', '.join(words)}, got '{getattr(self, key)}'")
         if self.steps is not None and self.time is not None:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
         for key in ("steps", "time", "rate", "local_rate", "evaluate_every", "concurrency"):

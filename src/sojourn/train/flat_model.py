@@ -28,10 +28,10 @@ def own_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 class FlatModel:
-    """A module at any point of its parameter space."""
+    """A module at any point of its parameter space; with `half`, products are computed in bfloat16."""
 
-    def __init__(self, module: nn.Module, loss: Loss | None = None) -> None:
-        self.module = module
+    def __init__(self, module: nn.Module, loss: Loss | None = None, half: bool = False) -> None:
+        self.module, self.half = module, half
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
         parameters = list(module.parameters())
         first = parameters[0]
@@ -91,7 +91,11 @@ class FlatModel:
         """Gradient of the mean loss over a batch, and the loss. Statistics move on as the module has them do."""
         self.params.copy_(params)
         self.grad.zero_()
-        loss = self.loss(self.module, x, y)
+        if self.half:
+            with torch.autocast(params.device.type, torch.bfloat16):
+                loss = self.loss(self.module, x, y)
+        else:
+            loss = self.loss(self.module, x, y)
         loss.backward(self._one)  # type: ignore[no-untyped-call]
         return self.grad.clone(), loss.detach()
 

@@ -43,7 +43,7 @@ class Graphs:
         self._graphs: dict[tuple[int, tuple[int, ...]], _Graph] = {}
         self._shapes: set[tuple[int, ...]] = set()
         self._loss: Any = torch.compile(self._plain_loss, dynamic=False) if fused else self._plain_loss
-        self._streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]
+        self._streams = [torch.cuda.Stream(self._device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
 
     def __call__(
         self, params: Tensor, stats: Tensor | None, x: Tensor, y: Tensor
@@ -94,7 +94,7 @@ class Graphs:
             gradients=torch.zeros(many, model.size, dtype=torch.float32, device=device),
             losses=torch.zeros(many, dtype=torch.float32, device=device),
         )
-        before = torch.cuda.Stream(device)
+        before = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         before.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(before):
             for _ in range(3):  # compile, choose algorithms, fill caches

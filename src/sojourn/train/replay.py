@@ -232,7 +232,7 @@ class Replay:
         return Job(start, pinned.stats, rows, rate * scale, hash((federation.seed, client, nth)))
 
     def _note(self, task: Ended, update: Update) -> None:
-        """Look at an update's size and loss: at once on the processor, on a device later, since it must not be waited for."""
+        """Look at an update's size and loss; later, where they are on a device that must not be waited for."""
         vector = update.gradient if update.gradient is not None else update.delta
         assert vector is not None
         norm = torch.dot(vector, vector)

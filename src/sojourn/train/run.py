@@ -13,7 +13,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time
 from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
+from sojourn.train.executor import Course, drive
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
 from sojourn.train.store import Store
@@ -58,16 +59,24 @@ class Run:
     """A run and its folder."""
 
     def __init__(
-        self, config: TrainConfig, folder: str | Path, resume: bool = False, watch: Watch | None = None
+        self,
+        config: TrainConfig,
+        folder: str | Path,
+        resume: bool = False,
+        watch: Watch | None = None,
+        like: Built | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.built: Built = build(config, watch)
+        self.built: Built = build(config, watch, like)
         self._identity = _identity(self.built)
         resumed = self._claim(resume)
         self.trace = self._trace(resumed)
         self._trace_hash = self.trace.hash
         self.total = check_time(self.built, self.trace)
-        self.replay = Replay(self.built.algorithm, self.built.federation, self.trace, self.built.setting)
+        built = self.built
+        self.replay = Replay(
+            built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
+        )
         self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
         self.store = Store(self.folder / "checkpoints")
         self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
@@ -115,32 +124,39 @@ class Run:
         progress: Progress | None = None,
     ) -> Outcome:
         """Train to the end; Ctrl-C ends it early, with a checkpoint, and so does an update that is not finite."""
+        return together([self], checkpoint_seconds, checkpoint_every, progress)[0]
+
+    def course(
+        self, stop: threading.Event, checkpoint_seconds: float, checkpoint_every: int | None, progress: Progress | None
+    ) -> Course[Outcome]:
+        """The same, with the jobs handed out to whoever drives it."""
         replay, written = self.replay, time.monotonic()
-        with _interruptible() as stop:
-            while replay.received < self.total and not stop.is_set():
-                self._advance(checkpoint_every)
-                due = checkpoint_every is not None and replay.received % checkpoint_every == 0
-                if due or time.monotonic() - written > checkpoint_seconds:
-                    self.checkpoint()
-                    written = time.monotonic()
-                if progress is not None:
-                    progress(replay.received, self.total, self.metrics.last)
+        while replay.received < self.total and not stop.is_set():
+            yield from self._advance(checkpoint_every)
+            due = checkpoint_every is not None and replay.received % checkpoint_every == 0
+            if due or time.monotonic() - written > checkpoint_seconds:
+                self.checkpoint()
+                written = time.monotonic()
+            if progress is not None:
+                progress(replay.received, self.total, self.metrics.last)
         self.checkpoint()
         complete = replay.received >= self.total
         if complete:
             self._finish()
         return Outcome(self.folder, complete, replay.received, self.metrics.last)
 
-    def _advance(self, checkpoint_every: int | None) -> None:
+    def _advance(self, checkpoint_every: int | None) -> Course[None]:
         """Go on to the next evaluation or checkpoint, by some updates at most."""
         replay = self.replay
         done = replay.received
         ends = [self.total, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
         try:
-            replay.advance(min(ends))
+            yield from replay.course(min(ends))
         except Diverged as error:
-            self.checkpoint()
-            raise Diverged(f"{error}; the run is kept as it was before, in {self.folder}") from None
+            if not replay.spoilt:
+                self.checkpoint()
+            kept = "as it was before" if not replay.spoilt else "as its last checkpoint has it"
+            raise Diverged(f"{error}; the run is kept {kept}, in {self.folder}") from None
         if replay.received % self.every == 0 or replay.received == self.total:
             self._evaluate()
 
@@ -173,6 +189,31 @@ class Run:
         _write(
             self.folder / "summary.json", {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
         )
+
+
+def together(
+    runs: Sequence[Run],
+    checkpoint_seconds: float = 60.0,
+    checkpoint_every: int | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together."""
+    done = {id(run): run.replay.received for run in runs}
+    total = sum(run.total for run in runs)
+
+    def report(run: Run) -> Progress | None:
+        def sum_up(received: int, _: int, facts: dict[str, Any]) -> None:
+            done[id(run)] = received
+            if progress is not None:
+                progress(sum(done.values()), total, facts)
+
+        return None if progress is None else sum_up
+
+    with _interruptible() as stop:
+        courses = [
+            (run.course(stop, checkpoint_seconds, checkpoint_every, report(run)), run.built.executor) for run in runs
+        ]
+        return drive(courses)
 
 
 def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:

@@ -110,6 +110,7 @@ class Lossy(nn.Module):
         self._loss = model.loss
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """The mean loss."""
         return self._loss(self.module, x, y)
 
 

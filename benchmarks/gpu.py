@@ -1,0 +1,127 @@
+"""Milliseconds a gradient on a GPU: ResNet20 on CIFAR-10, 100 clients, several seeds in common waves.
+
+    SOJOURN_DATA=data python benchmarks/gpu.py --seeds 10 --steps 300 --out results
+
+Timing begins when graphs are captured and every run has received `--warm` updates. Augmentation, data handling, server
+updates and bookkeeping are in it; evaluation is not. With --profile a table of where the time goes is written too.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+
+from sojourn.train.build import Built, build
+from sojourn.train.config import TrainConfig
+from sojourn.train.executor import drive
+from sojourn.train.replay import Replay
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--warm", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--model", default="resnet20")
+    parser.add_argument("--data", default="cifar10")
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--execution", default="auto")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("gpu-out"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    replays = prepare(arguments)
+    print(f"prepared {len(replays)} runs in {time.perf_counter() - began:.1f} s", flush=True)
+    waves = count_waves(replays)
+    advance(replays, arguments.warm)
+    print(f"warm after {time.perf_counter() - began:.1f} s", flush=True)
+    waves.clear()
+    synchronise()
+    begin = time.perf_counter()
+    advance(replays, arguments.warm + arguments.steps)
+    synchronise()
+    spent = time.perf_counter() - begin
+    gradients = arguments.steps * len(replays)
+    facts = {
+        "ms_a_gradient": 1000 * spent / gradients,
+        "gradients": gradients,
+        "mean_wave": sum(waves) / len(waves),
+        "waves": len(waves),
+        "gib": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
+        "torch": torch.__version__,
+        "loss": replays[0].tally.loss / replays[0].received,
+        **{key: str(value) for key, value in vars(arguments).items()},
+    }
+    print(json.dumps(facts), flush=True)
+    with (arguments.out / "gpu.jsonl").open("a") as file:
+        file.write(json.dumps(facts) + "\n")
+    if arguments.profile:
+        profile(replays, arguments)
+
+
+def prepare(arguments: argparse.Namespace) -> list[Replay]:
+    half = arguments.clients // 2
+    fleet = arguments.out / "fleet.csv"
+    fleet.write_text(f"name,count,rate\nfast,{arguments.clients - half},4\nslow,{half},1\n")
+    builts: list[Built] = []
+    for seed in range(arguments.seeds):
+        config = TrainConfig(
+            fleet=str(fleet),
+            data=arguments.data,
+            partition="classes(k=7)",
+            model=arguments.model,
+            batch_size=arguments.batch,
+            augment="crop-flip" if arguments.data != "digits" else "none",
+            rate=0.05,
+            steps=arguments.warm + 2 * arguments.steps,
+            seed=seed,
+            precision=arguments.precision,
+            device=arguments.device,
+            execution=arguments.execution,
+        )
+        builts.append(build(config, like=builts[0] if builts else None))
+    return [Replay(one.algorithm, one.federation, one.simulate(), one.setting, one.executor) for one in builts]
+
+
+def advance(replays: list[Replay], received: int) -> None:
+    drive([(replay.course(received), replay.executor) for replay in replays])
+
+
+def count_waves(replays: list[Replay]) -> list[int]:
+    """The sizes of the waves that the executor is given, from now on."""
+    sizes: list[int] = []
+    executor = replays[0].executor
+    compute = executor.compute
+
+    def counted(jobs):
+        sizes.append(len(jobs))
+        return compute(jobs)
+
+    executor.compute = counted
+    return sizes
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def profile(replays: list[Replay], arguments: argparse.Namespace) -> None:
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds) as taken:
+        advance(replays, arguments.warm + arguments.steps + 20)
+        synchronise()
+    table = taken.key_averages().table(sort_by="self_cuda_time_total", row_limit=40, max_name_column_width=70)
+    (arguments.out / "profile-device.txt").write_text(table)
+    table = taken.key_averages().table(sort_by="self_cpu_time_total", row_limit=30, max_name_column_width=70)
+    (arguments.out / "profile-host.txt").write_text(table)
+
+
+if __name__ == "__main__":
+    main()
