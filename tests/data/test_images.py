@@ -504,6 +504,14 @@ def test_a_tree_without_training_images_is_refused(folder):
     assert "there are no images in train/*/images" in refused("tiny-imagenet", folder)
 
 
+def test_a_name_that_leads_nowhere_is_said(folder):
+    write_tree(folder)
+    image = folder / "tiny-imagenet-200" / "train" / "n01" / "images" / "n01_3.JPEG"
+    image.unlink()
+    image.symlink_to(folder / "gone")
+    assert refused("tiny-imagenet", folder).startswith(f"image file {image} is damaged or of another format ([Errno 2]")
+
+
 @pytest.mark.parametrize("change", [lambda whole: whole[: len(whole) // 2], lambda whole: b"", lambda whole: b"PK no"])
 @pytest.mark.parametrize(("write", "name"), [(write_zip, "tiny-imagenet-200.zip"), (write_pack, "tiny_a_travel.npz")])
 def test_a_damaged_zip_or_pack_is_named(folder, write, name, change):

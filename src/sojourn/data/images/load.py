@@ -9,7 +9,7 @@ from sojourn.data.dataset import Dataset
 from sojourn.data.images import cifar10, fashion_mnist, tiny_imagenet
 from sojourn.data.images.decoded import cache_folder, decoded, kept
 from sojourn.data.images.fetch import Remote, Unreachable, fetch
-from sojourn.data.images.source import Source, Watch
+from sojourn.data.images.source import Source, Watch, reading
 from sojourn.errors import InvalidInput, UnreadableFile
 
 VARIABLE = "SOJOURN_DATA"
@@ -152,7 +152,8 @@ def _own(name: str, kind: Kind, per_class: int | None, watch: Watch) -> Source:
 def _search(kind: Kind, folder: Path, per_class: int | None) -> Source | None:
     for below in (*kind.below, ""):
         place = folder / below
-        source = kind.find(place, per_class) if place.is_dir() else None
+        with reading(place):
+            source = kind.find(place, per_class) if place.is_dir() else None
         if source is not None:
             return source
     return None

@@ -46,7 +46,8 @@ class Source:
         """Of the files by name, size and time of the last change, which is quick; not of their content."""
         digest = hashlib.sha256(f"{_VERSION} {self.variant}".encode())
         for path in self.files:
-            facts = path.stat()
+            with reading(path):
+                facts = path.stat()
             digest.update(f"\n{path.absolute()} {facts.st_size} {facts.st_mtime_ns}".encode())
         return digest.hexdigest()[:16]
 
