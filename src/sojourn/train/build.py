@@ -92,6 +92,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     method, local = _work(config, rate)
     plan, scenario = method.timing(fleet, given, local)
     model, device = _model(config, dataset)
+    config = config.resolved(device=device.type)
     shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
     examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
     federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
@@ -100,7 +101,6 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None else config.steps,
-        device=device.type,
         execution=execution(config, model),
     )
     executor = like.executor if like and shared and _alike(like, resolved, local) else _executor(resolved, federation)
