@@ -23,6 +23,7 @@ import long_run
 import numpy as np
 import planning
 import simpy_peer
+import training
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, Case, Side
 from events_side import Events
@@ -76,6 +77,8 @@ def main() -> None:
         _print(label, planning.gradient_cost(clients, tasks, max(2, arguments.rounds // 3), links))
     clients = 1000 if arguments.long else 200  # finite differences take eight minutes for 1000
     _print(f"a whole plan, n={clients}, joint C", planning.against_differences(clients))
+    for model in training.MODELS:
+        _print(f"a gradient, {model}, n=100, C=100", training.rows(model, arguments.rounds))
     print("\n" + planning.HEAD)
     print("\n".join(planning.at_scale()))
     if arguments.long:
@@ -88,7 +91,7 @@ def main() -> None:
 def machine() -> list[str]:
     """The machine and the versions of all sides."""
     model = [line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")]
-    packages = ("sojourn", "numpy", "numba", "simpy", "ciw", "line-solver")
+    packages = ("sojourn", "numpy", "numba", "torch", "simpy", "ciw", "line-solver")
     return [
         f"{model[0] if model else platform.machine()}, {len(model)} cores; {platform.system()}",
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages),
