@@ -23,6 +23,7 @@ import long_run
 import numpy as np
 import planning
 import simpy_peer
+import train_peers
 import training
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, Case, Side
@@ -63,8 +64,14 @@ def main() -> None:
         action="store_true",
         help="summaries of 1e8 steps with their memory, and finite differences for 1000 clients, too",
     )
+    parser.add_argument(
+        "--peers", action="store_true", help="only frameworks that train, each in an environment under .bench-peers/"
+    )
     arguments = parser.parse_args()
     print("\n".join(machine()), end="\n\n")
+    if arguments.peers:
+        train_peers.run()
+        return
     print(figure.HEAD)
     for case in CASES:
         _print(f"a step, {case.name}", simulators(case, SIDES, arguments.rounds))
