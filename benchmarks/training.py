@@ -24,15 +24,15 @@ from sojourn.train.timeline import Recorded
 FLEET = Fleet.of(fast=(CLIENTS // 2, 4.0), slow=(CLIENTS // 2, 1.0))
 PLAN = Plan.weighted(FLEET, [1.0, 2.0], concurrency=CLIENTS)
 WARMUP = 20
-PIECES = {"CNN": 20, "MLP": 100}  # gradients of a round
+PIECES = {"CNN": 5, "MLP": 20}  # gradients of a turn, few, so that some turns are not disturbed
 MODELS = {"CNN": train_plain.cnn, "MLP": train_plain.mlp}
 
 
 def rows(model: str, rounds: int) -> list[Figure]:
     """The plain loop first, then ours; both must end with the same model."""
     torch.set_num_threads(1)
-    piece = PIECES[model]
-    trace = simulate(FLEET, PLAN, WARMUP + rounds * piece, start="one-each", seed=1)
+    piece, turns = PIECES[model], 5 * rounds
+    trace = simulate(FLEET, PLAN, WARMUP + turns * piece, start="one-each", seed=1)
     replay = Replay(
         GeneralizedAsyncSGD(ServerStep(rate=RATE)),
         federation(MODELS[model]()),
@@ -47,7 +47,7 @@ def rows(model: str, rounds: int) -> list[Figure]:
     figures = Figure(Plain.name, []), Figure("sojourn, Replay", [], most=1.1)
     for advance in (plain.advance, ours):
         advance(WARMUP)
-    for _ in range(rounds):
+    for _ in range(turns):
         for figure, advance in zip(figures, (plain.advance, ours), strict=True):
             began = process_time()
             advance(piece)
