@@ -43,6 +43,8 @@ def serve(grid: Grid, context: Context) -> None:
         arrays = strategy.start(grid, arrays, num_rounds=updates // CLIENTS).arrays
 
     beside("Flower, FedAvg, 100 clients a round", "flwr", advance, rounds=5, updates=CLIENTS, clock=perf_counter)
+    first, last = cnn().state_dict(), arrays.to_torch_state_dict()
+    assert not any(torch.equal(first[key], last[key]) for key in first), "the clients have not trained"
 
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ def main() -> None:
         algorithm.run(params, backend, model, local)  # goes on where it stopped
 
     beside("pfl-research, FedAvg, cohorts of 100", "pfl", advance, rounds=10, updates=COHORT)
+    pairs = zip(cnn().parameters(), net.parameters(), strict=True)
+    assert not any(torch.equal(first, last) for first, last in pairs), "the clients have not trained"
 
 
 if __name__ == "__main__":
