@@ -1,4 +1,4 @@
-"""Frameworks that train, each in a virtual environment of its own, for they exclude each other and us.
+"""Frameworks that train, each in a virtual environment of its own, for they ask for different versions of packages.
 
 Every script trains the same CNN in its framework's idiom and prints rows; the plain loop runs beside it, in turns.
 """
