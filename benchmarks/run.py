@@ -23,6 +23,8 @@ import long_run
 import numpy as np
 import planning
 import simpy_peer
+import train_peers
+import training
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, Case, Side
 from events_side import Events
@@ -62,8 +64,14 @@ def main() -> None:
         action="store_true",
         help="summaries of 1e8 steps with their memory, and finite differences for 1000 clients, too",
     )
+    parser.add_argument(
+        "--peers", action="store_true", help="only frameworks that train, each in an environment under .bench-peers/"
+    )
     arguments = parser.parse_args()
     print("\n".join(machine()), end="\n\n")
+    if arguments.peers:
+        train_peers.run()
+        return
     print(figure.HEAD)
     for case in CASES:
         _print(f"a step, {case.name}", simulators(case, SIDES, arguments.rounds))
@@ -76,6 +84,8 @@ def main() -> None:
         _print(label, planning.gradient_cost(clients, tasks, max(2, arguments.rounds // 3), links))
     clients = 1000 if arguments.long else 200  # finite differences take eight minutes for 1000
     _print(f"a whole plan, n={clients}, joint C", planning.against_differences(clients))
+    for model in training.MODELS:
+        _print(f"a gradient, {model}, n=100, C=100", training.rows(model, arguments.rounds))
     print("\n" + planning.HEAD)
     print("\n".join(planning.at_scale()))
     if arguments.long:
@@ -88,7 +98,7 @@ def main() -> None:
 def machine() -> list[str]:
     """The machine and the versions of all sides."""
     model = [line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")]
-    packages = ("sojourn", "numpy", "numba", "simpy", "ciw", "line-solver")
+    packages = ("sojourn", "numpy", "numba", "torch", "simpy", "ciw", "line-solver")
     return [
         f"{model[0] if model else platform.machine()}, {len(model)} cores; {platform.system()}",
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages),

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
 from sojourn.errors import InvalidInput, UnreadableFile
@@ -184,7 +184,7 @@ class Run:
         module = self.built.federation.model.at(self.replay.params, self.replay.stats)
         tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
         partial = self.folder / "model.safetensors.partial"
-        save_file(tensors, str(partial))
+        partial.write_bytes(save(tensors))
         partial.replace(self.folder / "model.safetensors")
         _write(
             self.folder / "summary.json", {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from sojourn.errors import UnreadableFile
@@ -41,9 +41,9 @@ class Store:
         used: dict[int, tuple[str, str, Tensor]] = {}
         plain = self._encode(tree, name, new, used)
         if new:
-            path = self.folder / name
-            save_file(new, str(path) + ".partial")
-            _settle(Path(str(path) + ".partial"), path)
+            partial = self.folder / f"{name}.partial"
+            partial.write_bytes(save(new))
+            _settle(partial, self.folder / name)
         partial = self.folder / f"{step:012d}.json.partial"
         partial.write_text(json.dumps({"sojourn_checkpoint": SCHEMA, "step": step, "tree": plain}), "utf-8")
         _settle(partial, self.folder / f"{step:012d}.json")
