@@ -8,17 +8,18 @@ power of two (the rest of the last one idles on old data), and a shape of batch.
 With `bf16` a graph's models, activations and gradients are bfloat16; what is sent, stored and averaged stays float32.
 """
 
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.waves import Lossy
 
-MOST = 16
-STREAMS = 8
+MOST = int(__import__("os").environ.get("SJ_MOST", 16))
+STREAMS = int(__import__("os").environ.get("SJ_STREAMS", 8))
 SHAPES = 8  # of batches that get a compiled function and graphs; others are computed without
 
 
@@ -38,7 +39,7 @@ class Graphs:
     """Stacked gradients of one model's architecture."""
 
     def __init__(self, model: FlatModel, dtype: torch.dtype, fused: bool = True) -> None:
-        self._lossy = Lossy(model)
+        self._lossy = _without_counters(Lossy(model))
         self._model, self._dtype, self._device = model, dtype, model.params.device
         self._graphs: dict[tuple[int, tuple[int, ...]], _Graph] = {}
         self._shapes: set[tuple[int, ...]] = set()
@@ -123,6 +124,15 @@ class Graphs:
         slope, loss = self._fused(graph.params[row], graph.stats[row], graph.x[row], graph.y[row])
         graph.gradients[row].copy_(slope)
         graph.losses[row].copy_(loss)
+
+
+def _without_counters(lossy: Lossy) -> Lossy:
+    """A copy whose BatchNorm layers do not count batches: nothing depends on it, and it cannot be captured."""
+    copied = deepcopy(lossy)
+    for part in copied.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.momentum is not None:
+            part.num_batches_tracked = None
+    return copied
 
 
 def _rows(many: int, vector: Tensor, dtype: torch.dtype) -> Tensor:
