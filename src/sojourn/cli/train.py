@@ -66,6 +66,17 @@ def train(
     start: Annotated[str | None, typer.Option(help="Where the tasks begin: one-each, even, routed.")] = None,
     seed: Annotated[str | None, typer.Option(help="Of timing, batches, partition and first model.")] = None,
     dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
+    augment: Annotated[
+        str | None, typer.Option(help="What happens to images: `none`, `flip`, `crop(pad=4)`, `crop-flip`.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="`cpu` or `cuda` (default: cuda where there is one).")] = None,
+    precision: Annotated[str | None, typer.Option(help="Of products: `fp32` (default), `tf32`, `bf16`.")] = None,
+    execution: Annotated[
+        str | None, typer.Option(help="`one-by-one`, `waves`, or `auto` (default): waves where they are faster.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
+    ] = None,
     evaluate_every: Annotated[str | None, typer.Option(help="Updates between two evaluations.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between two checkpoints.")] = 60.0,
     pictures: Annotated[
@@ -85,36 +96,25 @@ def train(
 
     """
     from sojourn.cli.arguments import whole
-    from sojourn.cli.show import to_json
 
     numbers = {"concurrency": concurrency, "steps": steps, "local_steps": local_steps, "local_epochs": local_epochs}
     numbers |= {"batch_size": batch_size, "seed": seed, "evaluate_every": evaluate_every}
-    given: dict[str, Any] = {
-        key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None
-    }
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
-    words |= {
-        "server": server,
-        "schedule": schedule,
-        "order": order,
-        "weights": weights,
-        "start": start,
-        "dtype": dtype,
-    }
+    words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
+    words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
     values = {"time": time, "rate": rate, "local_rate": local_rate, "momentum": momentum, "weight_decay": weight_decay}
     values |= {"proximal": proximal, "clip": clip}
-    paths = {"fleet": fleet, "plan": plan}
-    given |= {key: value for key, value in {**words, **values}.items() if value is not None}
-    given |= {key: str(path) for key, path in paths.items() if path is not None}
-    run, outcome = _train(_config(config, given), out, resume, checkpoint_seconds, tensorboard)
+    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
+    given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
+    given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
+    configs = _seeds(_config(config, given), None if seeds is None else whole("seeds", seeds))
+    runs, outcomes = _train(configs, out, seeds is not None, resume, checkpoint_seconds, tensorboard)
     if pictures:
-        _draw(run)
-    if as_json:
-        typer.echo(to_json({"command": "train", "folder": str(out), "complete": outcome.complete, **outcome.metrics}))
-    else:
-        _print(outcome)
-    if not outcome.complete:
-        typer.echo(f"interrupted after {outcome.received} updates; go on with --resume --out {out}", err=True)
+        _draw(runs, out)
+    _show(outcomes, out, seeds is not None, as_json)
+    if not all(outcome.complete for outcome in outcomes):
+        done = sum(outcome.received for outcome in outcomes)
+        typer.echo(f"interrupted after {done} updates; go on with --resume --out {out}", err=True)
         raise typer.Exit(130)
 
 
@@ -129,73 +129,96 @@ def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
     return TrainConfig(**given)
 
 
-def _train(config: "TrainConfig", out: Path, resume: bool, seconds: float, tensorboard: bool) -> "tuple[Run, Outcome]":
+def _seeds(config: "TrainConfig", many: int | None) -> "list[TrainConfig]":
+    from sojourn.errors import InvalidInput
+
+    if many is not None and many < 1:
+        raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
+    return [config.resolved(seed=config.seed + number) for number in range(many or 1)]
+
+
+def _train(
+    configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, seconds: float, tensorboard: bool
+) -> "tuple[list[Run], list[Outcome]]":
     try:
         import torch
     except ImportError:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
 
     from sojourn.cli.train_progress import board, loading_bar, training_bar
-    from sojourn.train.run import Run
+    from sojourn.train.run import Run, together
 
     torch.set_num_threads(1)
+    runs: list[Run] = []
     with loading_bar() as watch:
-        run = Run(config, out, resume, watch)
-    _say(run)
+        for config in configs:
+            folder = out / f"seed-{config.seed}" if several else out
+            runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None))
+    _say(runs)
     with training_bar() as bar, board(out if tensorboard else None) as write:
 
         def both(done: int, total: int, facts: dict[str, Any]) -> None:
             bar(done, total, facts)
             write(done, facts)
 
-        return run, run.go(seconds, progress=both)
+        return runs, together(runs, seconds, progress=both)
 
 
-def _say(run: "Run") -> None:
+def _say(runs: "list[Run]") -> None:
     """What a user should know before the run."""
-    short = run.built.federation.short_batches()
+    built = runs[0].built
+    short = built.federation.short_batches()
     if short.size:
         typer.echo(
-            f"{short.size} clients hold fewer examples than a batch of {run.built.config.batch_size}: "
+            f"{short.size} clients hold fewer examples than a batch of {built.config.batch_size}: "
             "each of their batches is all that they have",
             err=True,
         )
-    if run.built.ignores_sampling:
-        typer.echo(f"{run.built.algorithm.name} chooses clients by itself: the sampling given has no effect", err=True)
-    if run.replay.received:
-        typer.echo(f"resumed at update {run.replay.received} of {run.total}", err=True)
+    if built.ignores_sampling:
+        typer.echo(f"{built.algorithm.name} chooses clients by itself: the sampling given has no effect", err=True)
+    done = sum(run.replay.received for run in runs)
+    if done:
+        typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)
 
 
-def _draw(run: "Run") -> None:
+def _draw(runs: "list[Run]", out: Path) -> None:
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves, read_metrics
 
-    federation, config = run.built.federation, run.built.config
+    federation, config = runs[0].built.federation, runs[0].built.config
     if federation.dataset.classes:
         table = federation.partition.table(federation.dataset.train_y, federation.dataset.classes)
         title = f"{federation.dataset.name} over {federation.clients} clients, {config.partition}"
-        who_holds_what(table, run.folder / "who-holds-what", title)
-    curves({config.algorithm: read_metrics(run.folder)}, run.folder / "curves", f"{config.algorithm} in {run.folder}")
+        who_holds_what(table, out / "who-holds-what", title)
+    names = {run: config.algorithm if len(runs) == 1 else f"seed {run.built.config.seed}" for run in runs}
+    curves({names[run]: read_metrics(run.folder) for run in runs}, out / "curves", f"{config.algorithm} in {out}")
 
 
-def _print(outcome: "Outcome") -> None:
-    from sojourn.cli.show import number, table
+COLUMNS = (
+    "received",
+    "version",
+    "time",
+    "gradients",
+    "accuracy",
+    "test_loss",
+    "client_worst",
+    "client_50",
+    "staleness",
+)
 
-    facts = outcome.metrics
-    names = (
-        "received",
-        "version",
-        "time",
-        "gradients",
-        "accuracy",
-        "test_loss",
-        "client_worst",
-        "client_50",
-        "staleness",
-    )
-    table(
-        f"{outcome.folder}: {'done' if outcome.complete else 'interrupted'}",
-        list(names),
-        [[number(float(facts[name])) for name in names]],
-        ["every evaluation is in metrics.csv; the model in model.safetensors"] if outcome.complete else [],
-    )
+
+def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) -> None:
+    from sojourn.cli.show import number, table, to_json
+
+    complete = all(outcome.complete for outcome in outcomes)
+    if as_json:
+        runs = [{"folder": str(one.folder), "complete": one.complete, **one.metrics} for one in outcomes]
+        content = {"runs": runs} if several else runs[0]
+        typer.echo(to_json({"command": "train", **content}))
+        return
+    head = ["folder", *COLUMNS] if several else list(COLUMNS)
+    rows = [[number(float(one.metrics[name])) for name in COLUMNS] for one in outcomes]
+    if several:
+        rows = [[one.folder.name, *row] for one, row in zip(outcomes, rows, strict=True)]
+    note = ["every evaluation is in metrics.csv; the model in model.safetensors"] if complete else []
+    table(f"{out}: {'done' if complete else 'interrupted'}", head, rows, note)
