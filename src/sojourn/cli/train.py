@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def train(
     fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the run file instead.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
-    config: Annotated[Path | None, typer.Option(help="Run file (TOML) with these options as keys; flags win.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
     sampling: Sampling = None,
@@ -59,7 +61,9 @@ def train(
     proximal: Annotated[float | None, typer.Option(help="Pull of the local steps to the model sent.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of a stochastic gradient.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weight of a client: `equal` or `data`.")] = None,
-    start: Annotated[str | None, typer.Option(help="Where the tasks begin: one-each, even, routed.")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Where the tasks begin: one-each, even, routed, stationary.")
+    ] = None,
     seed: Annotated[str | None, typer.Option(help="Of timing, batches, partition and first model.")] = None,
     dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
     evaluate_every: Annotated[str | None, typer.Option(help="Updates between two evaluations.")] = None,
@@ -102,7 +106,11 @@ def train(
     paths = {"fleet": fleet, "plan": plan}
     given |= {key: value for key, value in {**words, **values}.items() if value is not None}
     given |= {key: str(path) for key, path in paths.items() if path is not None}
-    run, outcome = _train(_config(config, given), out, resume, checkpoint_seconds, tensorboard)
+    if pictures:
+        from sojourn.report.figures import pyplot
+
+        pyplot()  # says now, not after the training, that it is missing
+    run, outcome = _train(_config(config, given, out if resume else None), out, resume, checkpoint_seconds, tensorboard)
     if pictures:
         _draw(run)
     if as_json:
@@ -110,16 +118,20 @@ def train(
     else:
         _print(outcome)
     if not outcome.complete:
-        typer.echo(f"interrupted after {outcome.received} updates; go on with --resume --out {out}", err=True)
+        typer.echo(f"interrupted after {outcome.received} updates; go on with: train --resume --out {out}", err=True)
         raise typer.Exit(130)
 
 
-def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
+def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
+    """From flags and a run file; a run that is only to be resumed is described by its folder."""
     from sojourn.errors import InvalidInput
     from sojourn.train.config import TrainConfig
+    from sojourn.train.run import config_of
 
     if path is not None:
         return TrainConfig.load(path, **given)
+    if not given and resumed is not None:
+        return config_of(resumed)
     if "fleet" not in given:
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
     return TrainConfig(**given)
@@ -137,7 +149,8 @@ def _train(config: "TrainConfig", out: Path, resume: bool, seconds: float, tenso
     torch.set_num_threads(1)
     run = Run(config, out, resume)
     _say(run)
-    with training_bar() as bar, board(out if tensorboard else None) as write:
+    with training_bar() as bar, board(out if tensorboard else None, run.replay.received) as write:
+        write(run.replay.received, run.metrics.last)
 
         def both(done: int, total: int, facts: dict[str, Any]) -> None:
             bar(done, total, facts)
@@ -155,8 +168,8 @@ def _say(run: "Run") -> None:
             "each of their batches is all that they have",
             err=True,
         )
-    if run.built.ignores_sampling:
-        typer.echo(f"{run.built.algorithm.name} chooses clients by itself: the sampling given has no effect", err=True)
+    for key in run.built.unused:
+        typer.echo(f"{key.replace('_', '-')} has no effect on {run.built.algorithm.name} in this run", err=True)
     if run.replay.received:
         typer.echo(f"resumed at update {run.replay.received} of {run.total}", err=True)
 

@@ -43,11 +43,11 @@ class Built:
     """Fleet, plan, weights."""
     scenario: Scenario
     """The timing that the method needs."""
-    ignores_sampling: bool
-    """Whether sampling that is not uniform was given to a method that does not use it."""
+    unused: list[str]
+    """What was given and has no effect on this method."""
 
     def simulate(self) -> Trace:
-        """The trace of the run, to the last update that it receives."""
+        """The trace of the run; where it ends by time, the trace goes on a little longer."""
         config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
         run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
         pieces: list[Any] = []
@@ -73,7 +73,7 @@ def build(config: TrainConfig) -> Built:
     fleet = Fleet.load(config.fleet)
     dataset = load_dataset(config.data)
     held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
-    given = plan_of(fleet, None if config.plan else config.sampling, config.plan, config.concurrency)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE
     method = algorithm(config.algorithm)
     schedule = Schedule.parse(config.schedule)
@@ -94,17 +94,35 @@ def build(config: TrainConfig) -> Built:
     )
     plan, scenario = method.timing(fleet, given, local)
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    federation = Federation(FlatModel(module), dataset, held, local, config.seed, config.order)
+    model = FlatModel(module, chance=":" in config.model or None)
+    federation = Federation(model, dataset, held, local, config.seed, config.order)
     resolved = config.resolved(
         rate=rate,
+        local_rate=local.rate,
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None else config.steps,
     )
     weights = client_weights(config.weights, held)
+    unused = _unused(config, method, local)
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
-    skewed = not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9)
-    return Built(resolved, method, federation, Setting(fleet, plan, weights, local), scenario, skewed and not routed)
+    if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
+        unused.append("sampling")
+    if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
+        unused.append("concurrency")
+    return Built(resolved, method, federation, Setting(fleet, plan, weights, local), scenario, unused)
+
+
+def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
+    """Settings that this method, with this local work, does not look at."""
+    plain = local.plain and method.sends == "gradient"
+    idle = {
+        "server": config.server != "sgd" and not hasattr(method, "server"),
+        "weights": config.weights != "equal" and not method.weighs,
+        "local_rate": plain and config.local_rate is not None,
+        "momentum": local.plain and config.momentum > 0,
+    }
+    return [key for key, yes in idle.items() if yes]
 
 
 def client_weights(kind: str, held: Partition) -> Any:

@@ -30,7 +30,7 @@ def own_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 class FlatModel:
     """A module at any point of its parameter space."""
 
-    def __init__(self, module: nn.Module, loss: Loss | None = None) -> None:
+    def __init__(self, module: nn.Module, loss: Loss | None = None, chance: bool | None = None) -> None:
         self.module = module
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
         parameters = list(module.parameters())
@@ -46,7 +46,9 @@ class FlatModel:
         self.stats = _flatten_buffers(module, first.dtype, first.device)
         self._counters = [(one, one.clone()) for one in module.buffers() if not one.is_floating_point()]
         self._one = torch.ones((), dtype=first.dtype, device=first.device)
-        self.random = any(isinstance(part, _RANDOM) for part in module.modules())
+        found = any(isinstance(part, _RANDOM) for part in module.modules())
+        self.random = found if chance is None else chance
+        """Whether the module rolls dice, so that every task must set them; None = look for layers known to."""
 
     @property
     def size(self) -> int:

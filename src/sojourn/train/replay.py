@@ -53,8 +53,10 @@ class Tally:
     """Bits sent by clients."""
     bits_down: int = 0
     """Bits sent to clients."""
+    worked: int = 0
+    """Tasks that did a local step."""
     loss: float = 0.0
-    """Sum of the tasks' training losses."""
+    """Sum of their training losses."""
 
 
 class Replay:
@@ -192,7 +194,9 @@ class Replay:
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         tally.bits_up += self._up
-        tally.loss += arrival.update.loss.item()
+        if arrival.update.steps:
+            tally.worked += 1
+            tally.loss += arrival.update.loss.item()
         self.staleness[group] += behind
         self.between[group] += arrival.staleness
         self.arrivals[group] += 1

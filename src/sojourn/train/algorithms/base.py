@@ -68,10 +68,6 @@ class Info(NamedTuple):
 
     used: bool = True
     """Whether it enters the model, now or with its buffer."""
-    factor: float = 1.0
-    """What it was multiplied with."""
-    changed: bool = True
-    """Whether the server's model changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,24 +96,16 @@ class LocalWork(Protocol):
         """Do it from `start`, at `scale` times the local rate."""
 
 
-class State(Protocol):
-    """Whatever a method keeps; at least the server's model and how often it has changed."""
-
-    @property
-    def params(self) -> Tensor:
-        """The server's model."""
-
-    @property
-    def version(self) -> int:
-        """How often it has changed."""
-
-
 class Algorithm(Protocol):
     """A method."""
 
     @property
     def name(self) -> str:
         """Its name in the table of algorithms."""
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it uses the clients' weights in the objective."""
 
     @property
     def sends(self) -> str:
@@ -147,6 +135,8 @@ class Algorithm(Protocol):
 
 class Standard:
     """What most methods do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
+
+    weighs = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Clients drawn by the plan, tasks queued."""
