@@ -1,13 +1,13 @@
 """What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
 
-import tomllib
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from sojourn.call_text import nearest
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
+from sojourn.toml_file import read_toml
 
 DTYPES = ("float32", "float64")
 LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
@@ -94,7 +94,7 @@ class TrainConfig:
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
         """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
-        content = _content(Path(path))
+        content = read_toml("run file", path)
         for one, other in (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs")):
             for given, dropped in ((one, other), (other, one)):
                 if given in overriding:
@@ -113,17 +113,6 @@ class TrainConfig:
     def resolved(self, **found: Any) -> "TrainConfig":
         """With what was left open filled in."""
         return replace(self, **found)
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UnreadableFile(f"run file {path} does not exist; check the path") from None
-    except OSError as error:
-        raise UnreadableFile(f"run file {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UnreadableFile(f"run file {path} is not valid TOML: {error}") from None
 
 
 def _fits(value: Any, kind: str) -> bool:
