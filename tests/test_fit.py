@@ -347,6 +347,7 @@ def assert_covers(hits, level, least=None):
     assert hits.mean() < level + 3 * error + (1 - level) / 2, hits.mean()
 
 
+@pytest.mark.slow
 def test_intervals_of_simulated_groups_cover():
     fleet = Fleet.of(fast=(3, 3.0), slow=(5, 1.0), lame=(2, 0.05))
     plan = Plan.uniform(fleet, 12)

@@ -55,6 +55,9 @@ def test_flags_win_over_the_run_file(fleet, tmp_path):
     call("--config", tmp_path / "run.toml", "--steps", "40", "--out", tmp_path / "run")
     told = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert (told["steps"], told["seed"]) == (40, 4)
+    call("--config", tmp_path / "run.toml", "--time", "2", "--out", tmp_path / "timed")
+    told = json.loads((tmp_path / "timed" / "config.json").read_text())["config"]
+    assert (told["steps"], told["time"]) == (None, 2.0)
 
 
 def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):
@@ -90,9 +93,23 @@ def test_batches_larger_than_a_shard_are_said_and_become_the_shard(fleet, tmp_pa
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--algorithm", "fedavg", "--server", "adam"], "server has no effect on fedavg"),
+        (["--algorithm", "quafl(contacts=2)", "-C", "5"], "concurrency has no effect on quafl"),
+        (["--algorithm", "asyncsgd", "--weights", "data"], "weights has no effect on asyncsgd"),
+        (["--momentum", "0.9"], "momentum has no effect on generalized-asyncsgd"),
+        (["--local-rate", "0.5"], "local-rate has no effect on generalized-asyncsgd"),
+    ],
+)
+def test_what_a_method_does_not_look_at_is_said(fleet, tmp_path, words, said):
+    assert said in call(fleet, "--steps", 20, *words, "--out", tmp_path / "run").output
+
+
 def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
     result = call(fleet, "--steps", 20, "--algorithm", "fedavg", "--sampling", "speed", "--out", tmp_path / "run")
-    assert "fedavg chooses clients by itself: the sampling given has no effect" in result.output
+    assert "sampling has no effect on fedavg in this run" in result.output
 
 
 @pytest.mark.parametrize(
@@ -106,10 +123,17 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--model", "cmn"], "did you mean cnn?"),
         (["--model", "nowhere:net"], "module 'nowhere' cannot be imported"),
         (["--data", "digit"], "did you mean digits?"),
-        (["--steps", "0"], "steps must be positive, got 0"),
+        (["--steps", "0"], "steps must be positive and finite, got 0"),
         (["--steps", "10", "--time", "3"], "steps and time exclude each other"),
+        (["--time", "inf"], "time must be positive and finite, got inf"),
+        (["--local-steps", "3", "--local-epochs", "2"], "local_steps and local_epochs exclude each other"),
+        (["--plan", "plan.json", "--sampling", "speed"], "plan and sampling exclude each other"),
+        (["--model", "mlp(hidden=0)"], "model mlp: hidden must be at least 1, got 0"),
+        (["--schedule", "drops(at=10, by=nan)"], "the numbers of schedule drops must be positive and finite"),
+        (["--start", "somewhere"], "start must be one of"),
+        (["--algorithm", "fedbuff(size=20, distinct=true)"], "a buffer of 20 distinct clients needs as many, got 10"),
         (["--time", "0.000001"], "no update comes back within time 1e-06"),
-        (["--rate", "nan"], "rate must be positive, got nan"),
+        (["--rate", "nan"], "rate must be positive and finite, got nan"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),
         (["--schedule", "drops"], "schedule drops needs at"),
         (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),
@@ -123,7 +147,21 @@ def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_p
         call(fleet, *words, "--out", tmp_path / "run")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_cannot_be_a_folder_is_refused(fleet):
+    with pytest.raises(SojournError, match="a run needs a folder"):
+        call(fleet, "--out", fleet)
+
+
+def test_a_run_is_resumed_by_its_folder_alone(fleet, tmp_path):
+    words = ["--algorithm", "fedbuff(size=3)", "--steps", 40, "--partition", "classes(k=3)", "--seed", 2]
+    call(fleet, *words, "--out", tmp_path / "run")
+    shown = call("--resume", "--out", tmp_path / "run")
+    assert "resumed at update 40 of 40" in shown.output
+    with pytest.raises(SojournError, match="there is no run to resume"):
+        call("--resume", "--out", tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def test_a_fixed_concurrency_stays_fixed_under_errors():
     assert {row.concurrency for row in sensitivity(fixed)} == {50}
 
 
+@pytest.mark.slow
 def test_errors_of_a_large_fleet_are_studied_through_bins(monkeypatch):
     monkeypatch.setattr(comparison, "FEW", 10)
     fleet = Fleet.of_rates(np.exp(np.random.default_rng(2).normal(0, 0.5, 40)))

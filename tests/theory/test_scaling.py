@@ -181,7 +181,7 @@ def test_where_the_papers_limit_leaves_nothing_to_the_slow_clients_it_is_nan_and
 
 
 @pytest.mark.parametrize("fleet", [TWO, THREE, Fleet.of(fast=(2, 1.5), slow=(7, 1.0))])
-@pytest.mark.parametrize("tasks", [1, 5, 50, 1000])
+@pytest.mark.parametrize("tasks", [1, 5, 50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_bound_holds_at_every_size_for_the_inclusive_count(fleet, tasks):
     analysis = analyze(fleet, Plan.uniform(fleet, tasks))
     assert (regime(analysis).staleness_bound >= analysis.staleness("conditional", "inclusive")).all()

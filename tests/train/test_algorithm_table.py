@@ -244,7 +244,7 @@ def test_the_text_of_a_method_reads_back_as_the_method(number):
         ("asyncsgd(assignment=idle)", "asyncsgd: assignment must be one of random, pure, shuffled, got 'idle'"),
         ("asyncsgd(steps=none)", "asyncsgd: steps must be one of constant, adaptive, drop, got 'none'"),
         ("asyncsgd(server=adam)", "algorithm asyncsgd: options are assignment, steps, got 'server=adam'"),
-        ("fedavg(weights=all)", "fedavg: weights must be data or equal, got 'all'"),
+        ("fedavg(weights=all)", "fedavg: weights must be objective or equal, got 'all'"),
         ("fedavg(server_rate=0)", "fedavg: server_rate must be positive and finite, got 0"),
         ("fedavg(server_rate=inf)", "fedavg: server_rate must be positive and finite, got inf"),
         ("fedavg(interaction=-1)", "interaction must be non-negative and finite, got -1"),

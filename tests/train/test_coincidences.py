@@ -145,7 +145,7 @@ def test_fedbuff_of_all_clients_that_start_together_is_fedavg(steps):
     agree(case.path(), case.of(FedBuff(size=6)).path())
 
 
-@pytest.mark.parametrize("weights", ["data", "equal"])
+@pytest.mark.parametrize("weights", ["objective", "equal"])
 def test_fedavg_of_all_clients_with_one_step_is_gradient_descent(weights):
     case = simulated(FedAvg(weights=weights), local())
     path = [np.zeros(4)]

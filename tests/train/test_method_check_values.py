@@ -136,7 +136,7 @@ def test_fedavg_averages_the_models_of_a_round(steps, expected):
 
 
 def test_fedavg_weighs_by_data_or_equally():
-    for weights, expected in (("equal", -0.1), ("data", 0.8 * 0.1 - 0.2 * 0.3)):
+    for weights, expected in (("equal", -0.1), ("objective", 0.8 * 0.1 - 0.2 * 0.3)):
         case = by_hand(FedAvg(weights=weights), *BOTH_AT_ONCE, dispatcher="rounds", together=2)
         object.__setattr__(case.setting, "weights", np.array([0.8, 0.2]))
         assert models(case) == near(0, expected)

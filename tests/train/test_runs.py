@@ -225,6 +225,73 @@ def test_a_gradient_that_is_not_a_number_stops_the_run_at_that_step_and_keeps_wh
         kept.go()
 
 
+def test_a_model_that_is_not_finite_is_neither_judged_nor_kept(fleet, tmp_path) -> None:
+    run = Run(_config(fleet), tmp_path / "run")
+    run.replay.advance(10)
+    run.replay.state = run.replay.state._replace(params=run.replay.params * float("inf"))
+    with pytest.raises(Diverged, match="the server's model is not finite after 10 updates"):
+        run.checkpoint()
+    assert run.store.steps() == []
+
+
+def test_tasks_without_a_step_do_not_count_in_the_training_loss(fleet, tmp_path) -> None:
+    options = {"algorithm": "favano(contacts=5, waiting=0.1, interaction=0.05)", "concurrency": None}
+    train(_config(fleet, steps=20, evaluate_every=5, **options), tmp_path / "run")
+    rows = read_metrics(tmp_path / "run")
+    assert rows[-1]["gradients"] < 20  # most are called before they have done anything
+    assert all(row["train_loss"] > 1 or np.isnan(row["train_loss"]) for row in rows)
+
+
+def test_two_processes_do_not_train_in_one_folder(fleet, tmp_path) -> None:
+    def intrude(done: int, total: int, facts: dict) -> None:
+        if done >= 60:
+            with pytest.raises(InvalidInput, match="another process is training in"):
+                Run(_config(fleet), tmp_path / "run", resume=True).go()
+
+    assert train(_config(fleet), tmp_path / "run", checkpoint_every=20, progress=intrude).complete
+
+
+def test_a_run_may_move_with_its_fleet_file(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    moved = tmp_path / "elsewhere.csv"
+    moved.write_bytes(Path(fleet).read_bytes())
+    assert train(_config(str(moved)), tmp_path / "run", resume=True).complete
+
+
+def test_a_damaged_file_of_tensors_or_metrics_is_said(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    whole = (tmp_path / "run" / "metrics.csv").read_bytes()
+    (tmp_path / "run" / "metrics.csv").write_bytes(whole[:20])
+    with pytest.raises(UnreadableFile, match="shorter than its run left it"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+    (tmp_path / "run" / "metrics.csv").write_bytes(whole)
+    for path in (tmp_path / "run" / "checkpoints").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(UnreadableFile, match="remove it to use the one before"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_a_model_of_ones_own_may_roll_dice_anywhere(fleet, tmp_path, monkeypatch) -> None:
+    (tmp_path / "diced.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(64, 10)\n"
+        "    def forward(self, x):\n"
+        "        return self.layer(torch.nn.functional.dropout(x.flatten(1), 0.3, self.training))\n"
+        "def net(dataset):\n"
+        "    return Net()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = _config(fleet, model="diced:net")
+    train(config, tmp_path / "whole")
+    torch.manual_seed(99)
+    _abandon(config, tmp_path / "broken", 50)
+    train(config, tmp_path / "broken", resume=True)
+    assert _model(tmp_path / "broken") == _model(tmp_path / "whole")
+
+
 def test_a_server_with_statistics_trains_and_writes_them(fleet, tmp_path) -> None:
     train(_config(fleet, model="cnn(channels=4, norm=batch)"), tmp_path / "run")
     saved = load_file(tmp_path / "run" / "model.safetensors")

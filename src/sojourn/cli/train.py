@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def train(
     fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the run file instead.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
-    config: Annotated[Path | None, typer.Option(help="Run file (TOML) with these options as keys; flags win.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
     sampling: Sampling = None,
@@ -63,7 +65,9 @@ def train(
     proximal: Annotated[float | None, typer.Option(help="Pull of the local steps to the model sent.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of a stochastic gradient.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weight of a client: `equal` or `data`.")] = None,
-    start: Annotated[str | None, typer.Option(help="Where the tasks begin: one-each, even, routed.")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Where the tasks begin: one-each, even, routed, stationary.")
+    ] = None,
     seed: Annotated[str | None, typer.Option(help="Of timing, batches, partition and first model.")] = None,
     dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
     augment: Annotated[
@@ -107,34 +111,49 @@ def train(
     paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
-    configs = _seeds(_config(config, given), None if seeds is None else whole("seeds", seeds))
-    runs, outcomes = _train(configs, out, seeds is not None, resume, checkpoint_seconds, tensorboard)
+    if pictures:
+        from sojourn.report.figures import pyplot
+
+        pyplot()  # says now, not after the training, that it is missing
+    configs = _configs(config, given, None if seeds is None else whole("seeds", seeds), out if resume else None)
+    several = seeds is not None or len(configs) > 1
+    runs, outcomes = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
     if pictures:
         _draw(runs, out)
-    _show(outcomes, out, seeds is not None, as_json)
+    _show(outcomes, out, several, as_json)
     if not all(outcome.complete for outcome in outcomes):
         done = sum(outcome.received for outcome in outcomes)
-        typer.echo(f"interrupted after {done} updates; go on with --resume --out {out}", err=True)
+        typer.echo(f"interrupted after {done} updates; go on with: train --resume --out {out}", err=True)
         raise typer.Exit(130)
 
 
-def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
+def _configs(path: Path | None, given: dict[str, Any], many: int | None, resumed: Path | None) -> "list[TrainConfig]":
+    """One run, or one for each of several seeds; those that are only to be resumed are described by their folders."""
     from sojourn.errors import InvalidInput
-    from sojourn.train.config import TrainConfig
-
-    if path is not None:
-        return TrainConfig.load(path, **given)
-    if "fleet" not in given:
-        raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
-    return TrainConfig(**given)
-
-
-def _seeds(config: "TrainConfig", many: int | None) -> "list[TrainConfig]":
-    from sojourn.errors import InvalidInput
+    from sojourn.train.run import config_of
 
     if many is not None and many < 1:
         raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
-    return [config.resolved(seed=config.seed + number) for number in range(many or 1)]
+    folders = sorted(resumed.glob("seed-*/config.json")) if resumed is not None else []
+    if path is None and not given and many is None and folders:
+        return [config_of(folder.parent) for folder in folders]
+    first = _config(path, given, resumed)
+    return [first.resolved(seed=first.seed + number) for number in range(many or 1)]
+
+
+def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
+    """From flags and a run file; a run that is only to be resumed is described by its folder."""
+    from sojourn.errors import InvalidInput
+    from sojourn.train.config import TrainConfig
+    from sojourn.train.run import config_of
+
+    if path is not None:
+        return TrainConfig.load(path, **given)
+    if not given and resumed is not None:
+        return config_of(resumed)
+    if "fleet" not in given:
+        raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
+    return TrainConfig(**given)
 
 
 def _train(
@@ -155,7 +174,9 @@ def _train(
             folder = out / f"seed-{config.seed}" if several else out
             runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None))
     _say(runs)
-    with training_bar() as bar, board(out if tensorboard else None) as write:
+    received = sum(run.replay.received for run in runs)
+    with training_bar() as bar, board(out if tensorboard else None, received) as write:
+        write(received, runs[0].metrics.last)
 
         def both(done: int, total: int, facts: dict[str, Any]) -> None:
             bar(done, total, facts)
@@ -174,8 +195,8 @@ def _say(runs: "list[Run]") -> None:
             "each of their batches is all that they have",
             err=True,
         )
-    if built.ignores_sampling:
-        typer.echo(f"{built.algorithm.name} chooses clients by itself: the sampling given has no effect", err=True)
+    for key in built.unused:
+        typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
     done = sum(run.replay.received for run in runs)
     if done:
         typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)

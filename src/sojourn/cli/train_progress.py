@@ -20,7 +20,9 @@ def training_bar() -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
         task = progress.add_task("training", total=None)
 
         def report(done: int, total: int, facts: dict[str, Any]) -> None:
-            said = f"accuracy {facts['accuracy']:.3f}, staleness {facts['staleness']:.1f}"
+            known = facts["accuracy"] == facts["accuracy"]
+            first = f"accuracy {facts['accuracy']:.3f}" if known else f"loss {facts['test_loss']:.4g}"
+            said = f"{first}, staleness {facts['staleness']:.1f}"
             progress.update(task, completed=done, total=total, description=said)
 
         yield report
@@ -51,8 +53,11 @@ def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def board(folder: Path | None) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """A callback(step, metrics) that writes each new row of metrics as event files; without a folder, nothing."""
+def board(folder: Path | None, received: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
+    """A callback(step, metrics) that writes each new row of metrics as event files; without a folder, nothing.
+
+    Events beyond the updates received, from before a run was taken up again, are struck out.
+    """
     if folder is None:
         yield lambda step, facts: None
         return
@@ -60,8 +65,8 @@ def board(folder: Path | None) -> Iterator[Callable[[int, dict[str, Any]], None]
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise SojournError("--tensorboard needs the package tensorboard; pip install tensorboard") from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
-    last: list[float] = []
+    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=received + 1 if received else None)
+    last: list[float] = [received] if received else []
 
     def write(step: int, facts: dict[str, Any]) -> None:
         if facts and last != [facts["received"]]:

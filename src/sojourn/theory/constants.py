@@ -1,12 +1,11 @@
 """Constants of a training problem, as the convergence bounds need them."""
 
 import math
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
+from sojourn.toml_file import read_toml
 
 KEYS = ("A", "L", "B", "sigma2", "G2", "R2", "rho2")
 
@@ -70,7 +69,7 @@ class Constants:
     @classmethod
     def load(cls, path: str | Path) -> "Constants":
         """Read a TOML file with A, L and B, or A, L, sigma2 and G2; R2 and rho2 where known."""
-        content = _content(Path(path))
+        content = read_toml("constants file", path)
         unknown = [key for key in content if key not in KEYS and not isinstance(content[key], dict | str)]
         if unknown:
             raise InvalidInput(f"constants file {path}: unknown key '{unknown[0]}'; the keys are {', '.join(KEYS)}")
@@ -90,14 +89,3 @@ class Constants:
 
 WORKED_EXAMPLE = Constants(A=100.0, L=1.0, B=20.0)
 """The constants of the paper's worked example."""
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UnreadableFile(f"constants file {path} does not exist; check the path") from None
-    except OSError as error:
-        raise UnreadableFile(f"constants file {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UnreadableFile(f"constants file {path} is not valid TOML: {error}") from None

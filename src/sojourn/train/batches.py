@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.compiled import compiled
+from sojourn.compiled import compiled, inlined
 from sojourn.data.partition import Partition
 from sojourn.errors import InvalidInput
-from sojourn.simulation.draws import named
 from sojourn.simulation.streams import MOVE, mix, unit
 
 Integers = NDArray[np.int64]
@@ -70,10 +69,16 @@ class Batches:
         return kept[1]
 
 
+@inlined
+def _stream(key: np.uint64, client: int, number: int) -> np.uint64:
+    """The stream that belongs to (client, number), however long it gets."""
+    return mix(mix(key + MOVE * np.uint64(client + 1)) ^ mix(MOVE * np.uint64(number + 1)))
+
+
 @compiled
 def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integers:
     """The examples in the random order that belongs to (client, lap)."""
-    stream = named(key, client, lap)
+    stream = _stream(key, client, lap)
     order = examples.copy()
     for last in range(order.size - 1, 0, -1):
         stream += MOVE
@@ -85,7 +90,7 @@ def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integer
 @compiled
 def _drawn(key: np.uint64, client: int, nth: int, many: int, below: int) -> Integers:
     """Places below a number, drawn with replacement, that belong to (client, nth)."""
-    stream = named(key, client, nth)
+    stream = _stream(key, client, nth)
     places = np.empty(many, np.int64)
     for one in range(many):
         stream += MOVE

@@ -52,11 +52,11 @@ class Built:
     """The timing that the method needs."""
     executor: Executor
     """Who computes."""
-    ignores_sampling: bool
-    """Whether sampling that is not uniform was given to a method that does not use it."""
+    unused: list[str]
+    """What was given and has no effect on this method."""
 
     def simulate(self) -> Trace:
-        """The trace of the run, to the last update that it receives."""
+        """The trace of the run; where it ends by time, the trace goes on a little longer."""
         config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
         run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
         pieces: list[Any] = []
@@ -87,7 +87,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     same = like is not None and like.config.data == config.data
     dataset = like.federation.dataset if like and same else load_dataset(config.data, watch)
     held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
-    given = plan_of(fleet, None if config.plan else config.sampling, config.plan, config.concurrency)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE
     method, local = _work(config, rate)
     plan, scenario = method.timing(fleet, given, local)
@@ -98,6 +98,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
     resolved = config.resolved(
         rate=rate,
+        local_rate=local.rate,
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None else config.steps,
@@ -105,9 +106,25 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     )
     executor = like.executor if like and shared and _alike(like, resolved, local) else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
+    unused = _unused(config, method, local)
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
-    skewed = not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9)
-    return Built(resolved, method, federation, setting, scenario, executor, skewed and not routed)
+    if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
+        unused.append("sampling")
+    if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
+        unused.append("concurrency")
+    return Built(resolved, method, federation, setting, scenario, executor, unused)
+
+
+def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
+    """Settings that this method, with this local work, does not look at."""
+    plain = local.plain and method.sends == "gradient"
+    idle = {
+        "server": config.server != "sgd" and not hasattr(method, "server"),
+        "weights": config.weights != "equal" and not method.weighs,
+        "local_rate": plain and config.local_rate is not None,
+        "momentum": local.plain and config.momentum > 0,
+    }
+    return [key for key, yes in idle.items() if yes]
 
 
 def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
@@ -141,7 +158,8 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    return FlatModel(module.to(device), half=config.precision == "bf16"), device
+    chance = True if ":" in config.model else None  # a stranger's model may roll dice anywhere
+    return FlatModel(module.to(device), chance=chance, half=config.precision == "bf16"), device
 
 
 def execution(config: TrainConfig, model: FlatModel) -> str:

@@ -1,14 +1,13 @@
 """What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
 
-import hashlib
-import json
-import tomllib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from sojourn.call_text import nearest
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
+from sojourn.toml_file import read_toml
 
 CHOICES = {
     "dtype": ("float32", "float64"),
@@ -17,6 +16,7 @@ CHOICES = {
     "precision": ("fp32", "tf32", "bf16"),
     "execution": ("auto", "one-by-one", "waves"),
 }
+LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class TrainConfig:
     """Fleet file."""
     plan: str | None = None
     """Plan file; None = `sampling` and `concurrency`."""
-    sampling: str = "uniform"
-    """uniform, speed, or name=probability,... as elsewhere."""
+    sampling: str | None = None
+    """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
     concurrency: int | None = None
     """Tasks in flight; None = the plan's, or one a client."""
     algorithm: str = "generalized-asyncsgd"
@@ -94,15 +94,25 @@ class TrainConfig:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
         for key in ("steps", "time", "rate", "local_rate", "evaluate_every", "concurrency"):
             value = getattr(self, key)
-            if value is not None and not value > 0:
-                raise InvalidInput(f"{key} must be positive, got {value}")
+            if value is not None and not (isfinite(value) and value > 0):
+                raise InvalidInput(f"{key} must be positive and finite, got {value}")
+        for key in ("rate", "local_rate"):
+            if (getattr(self, key) or 0.0) > LARGEST_RATE:
+                raise InvalidInput(f"{key} must be at most {LARGEST_RATE:g}, got {getattr(self, key)}")
+        if self.local_epochs is not None and self.local_steps != 1:
+            raise InvalidInput("local_steps and local_epochs exclude each other, got both; give one of them")
         if self.seed < 0:
             raise InvalidInput(f"seed must be a whole number of at least 0, got {self.seed}")
 
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
         """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
-        content = {**_content(Path(path)), **overriding}
+        content = read_toml("run file", path)
+        for one, other in (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs")):
+            for given, dropped in ((one, other), (other, one)):
+                if given in overriding:
+                    content.pop(dropped, None)
+        content |= overriding
         known = {item.name: str(item.type) for item in fields(cls)}
         for key, value in content.items():
             if key not in known:
@@ -116,22 +126,6 @@ class TrainConfig:
     def resolved(self, **found: Any) -> "TrainConfig":
         """With what was left open filled in."""
         return replace(self, **found)
-
-    @property
-    def hash(self) -> str:
-        """Fingerprint of everything that decides the bits of a run, apart from the files it names."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UnreadableFile(f"run file {path} does not exist; check the path") from None
-    except OSError as error:
-        raise UnreadableFile(f"run file {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UnreadableFile(f"run file {path} is not valid TOML: {error}") from None
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -30,7 +30,9 @@ def own_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 class FlatModel:
     """A module at any point of its parameter space; with `half`, products are computed in bfloat16."""
 
-    def __init__(self, module: nn.Module, loss: Loss | None = None, half: bool = False) -> None:
+    def __init__(
+        self, module: nn.Module, loss: Loss | None = None, chance: bool | None = None, half: bool = False
+    ) -> None:
         self.module, self.half = module, half
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
         parameters = list(module.parameters())
@@ -51,7 +53,9 @@ class FlatModel:
             buffer.data = here
         self._counters = [(one, one.clone()) for one in module.buffers() if not one.is_floating_point()]
         self._one = torch.ones((), dtype=first.dtype, device=first.device)
-        self.random = any(isinstance(part, _RANDOM) for part in module.modules())
+        found = any(isinstance(part, _RANDOM) for part in module.modules())
+        self.random = found if chance is None else chance
+        """Whether the module rolls dice, so that every task must set them; None = look for layers known to."""
 
     def flatten(self, parts: Sequence[Tensor]) -> Tensor:
         """One vector of the parameters, or of what has their shapes."""

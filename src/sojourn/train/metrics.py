@@ -5,6 +5,7 @@ import io
 import os
 from pathlib import Path
 
+from sojourn.errors import UnreadableFile
 from sojourn.train.evaluate import PERCENTILES, Judgement
 from sojourn.train.replay import Replay
 
@@ -26,7 +27,7 @@ class Metrics:
         )
         self._shown = len(shown)
         self.last: dict[str, float | int] = {}
-        self._losses = (0, 0.0)  # received and summed loss at the last row
+        self._losses = (0, 0.0)  # tasks that did a step and their summed loss, at the last row
 
     def begin(self, length: int | None, losses: tuple[int, float] = (0, 0.0)) -> None:
         """A new file, or the old one cut back to `length` bytes."""
@@ -35,6 +36,8 @@ class Metrics:
             with self.path.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file, lineterminator="\n").writerow(self.columns)
             return
+        if not self.path.is_file() or self.path.stat().st_size < length:
+            raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
         os.truncate(self.path, length)
         rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
         if rows:
@@ -44,7 +47,7 @@ class Metrics:
         """A row about where the run stands."""
         tally = replay.tally
         before, summed = self._losses
-        fresh = tally.received - before
+        fresh = tally.worked - before
         arrivals = replay.arrivals
         values = [
             *(tally.received, replay.state.version, replay.time, tally.gradients, tally.unused, tally.lost),
@@ -56,7 +59,7 @@ class Metrics:
             *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),
         ]
         self.last = {key: _plain(value) for key, value in zip(self.columns, values, strict=True)}
-        self._losses = (tally.received, tally.loss)
+        self._losses = (tally.worked, tally.loss)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(",".join(repr(value) for value in self.last.values()) + "\n")
 

@@ -63,8 +63,10 @@ class Tally:
     """Bits sent by clients."""
     bits_down: int = 0
     """Bits sent to clients."""
+    worked: int = 0
+    """Tasks that did a local step."""
     loss: float = 0.0
-    """Sum of the tasks' training losses."""
+    """Sum of their training losses."""
 
 
 class Replay:
@@ -256,6 +258,7 @@ class Replay:
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         tally.bits_up += self._up
+        tally.worked += arrival.update.steps > 0
         self.staleness[group] += behind
         self.between[group] += arrival.staleness
         self.arrivals[group] += 1

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -37,6 +37,7 @@ from sojourn.train.store import Store
 from sojourn.version import __version__
 
 EVALUATIONS = 50
+PATHS = ("fleet", "plan")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
 
@@ -69,7 +70,7 @@ class Run:
         self.folder = Path(folder)
         self.built: Built = build(config, watch, like)
         self._identity = _identity(self.built)
-        resumed = self._claim(resume)
+        resumed = self._recognised(resume)
         self.trace = self._trace(resumed)
         self._trace_hash = self.trace.hash
         self.total = check_time(self.built, self.trace)
@@ -80,20 +81,21 @@ class Run:
         self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
         self.store = Store(self.folder / "checkpoints")
         self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+        self._take()  # only now: what could be refused has been
         if resumed and self.store.steps():
             self._restore()
         else:
             self.metrics.begin(None)
             self._evaluate()
 
-    def _claim(self, resume: bool) -> bool:
-        """Take the folder, or recognise the run in it; a folder of another run is refused."""
+    def _recognised(self, resume: bool) -> bool:
+        """Whether the folder holds this run; one that holds another is refused."""
         path = self.folder / "config.json"
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InvalidInput(f"a run needs a folder, {self.folder} is a file; name another one")
         if not path.exists():
-            if self.folder.exists() and any(one.suffix != ".partial" for one in self.folder.iterdir()):
+            if self.folder.exists() and any(not _ours(one) for one in self.folder.iterdir()):
                 raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _write(path, {**self._identity, "versions": _versions()})
             return False
         if not resume:
             raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
@@ -102,7 +104,7 @@ class Run:
         except ValueError:
             raise UnreadableFile(f"{path} is not valid JSON; remove the folder and start anew") from None
         for key, value in self._identity.items():
-            if found.get(key) != value:
+            if _compared(found.get(key)) != _compared(value):
                 raise InvalidInput(
                     f"the folder {self.folder} holds another run: its {key} is {_short(found.get(key), value)}; "
                     "name another folder, or give the same configuration"
@@ -113,9 +115,18 @@ class Run:
         path = self.folder / "trace.parquet"
         if resumed and path.exists():
             return Trace.load(path)
-        trace = self.built.simulate()
-        trace.save(path)
-        return trace
+        return self.built.simulate()
+
+    def _take(self) -> None:
+        """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config, trace = self.folder / "config.json", self.folder / "trace.parquet"
+        if config.exists() and trace.exists():
+            return
+        partial = trace.with_name("trace.parquet.partial")
+        self.trace.save(partial)
+        partial.replace(trace)
+        _write(config, {**self._identity, "versions": _versions()})
 
     def go(
         self,
@@ -162,6 +173,7 @@ class Run:
 
     def checkpoint(self) -> None:
         """Write where the run stands."""
+        self._check()
         length, losses = self.metrics.settled()
         facts = {"metrics": length, "losses": losses, "trace_hash": self._trace_hash}
         tree = {"replay": self.replay.snapshot(), **facts}
@@ -177,7 +189,16 @@ class Run:
         self.replay.restore(tree["replay"])
         self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
 
+    def _check(self) -> None:
+        """Never judge or keep a model that is not finite."""
+        if not bool(torch.isfinite(self.replay.params).all()):
+            raise Diverged(
+                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the last checkpoint is kept, in {self.folder}"
+            )
+
     def _evaluate(self) -> None:
+        self._check()
         self.metrics.append(self.replay, judge(self.built.federation, self.replay.params, self.replay.stats))
 
     def _finish(self) -> None:
@@ -209,17 +230,46 @@ def together(
 
         return None if progress is None else sum_up
 
-    with _interruptible() as stop:
+    with _interruptible() as stop, ExitStack() as locks:
+        for run in runs:
+            locks.enter_context(_alone(run.folder))
         courses = [
             (run.course(stop, checkpoint_seconds, checkpoint_every, report(run)), run.built.executor) for run in runs
         ]
         return drive(courses)
 
 
+def config_of(folder: str | Path) -> TrainConfig:
+    """The configuration of the run in a folder."""
+    path = Path(folder) / "config.json"
+    try:
+        return TrainConfig(**json.loads(path.read_text("utf-8"))["config"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnreadableFile(f"there is no run to resume in {folder} ({type(error).__name__}: {error})") from None
+
+
 def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     return Run(config, folder, resume).go(**options)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in the same folder."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InvalidInput(
+                f"another process is training in {folder}; wait for it, or name another folder"
+            ) from None
+        yield
 
 
 @contextmanager
@@ -275,9 +325,20 @@ def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
     return {key: value if math.isfinite(value) else None for key, value in facts.items()}
 
 
+def _ours(path: Path) -> bool:
+    """Whether a file may come from a run that was killed before its configuration was written."""
+    return path.suffix == ".partial" or path.name == "trace.parquet"
+
+
+def _compared(value: Any) -> Any:
+    """Paths may change, what lies there may not: it has hashes of its own."""
+    return {key: one for key, one in value.items() if key not in PATHS} if isinstance(value, dict) else value
+
+
 def _short(found: Any, wanted: Any) -> str:
     """How two values differ, where they are long only in what differs."""
     if isinstance(found, dict) and isinstance(wanted, dict):
-        other = [f"{key} = {found.get(key)!r} (now {wanted[key]!r})" for key in wanted if found.get(key) != wanted[key]]
+        differing = [key for key in wanted if key not in PATHS and found.get(key) != wanted[key]]
+        other = [f"{key} = {found.get(key)!r} (now {wanted[key]!r})" for key in differing]
         return ", ".join(other) or "another"
     return f"{found!r} (now {wanted!r})"

@@ -1,6 +1,6 @@
 """Learning rates over steps or over time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import cos, inf, isfinite, pi
 
 from sojourn.call_text import parse_choice
@@ -51,8 +51,12 @@ class Schedule:
         if not needed.get(self.name, True):
             word = {"drops": "at", "cosine": "end", "warmup": "length", "inverse": "half"}[self.name]
             raise InvalidInput(f"schedule {self.name} needs {word}; write for example {self.name}({word}=100)")
-        if min(self.end, self.half) <= 0 or min(self.by, self.least, self.length) < 0:
-            raise InvalidInput(f"the numbers of schedule {self.name} must be positive, got {self}")
+        positive = all(value > 0 for value in (self.end, self.half))
+        if not positive or not all(0 <= value < inf for value in (self.by, self.least, self.length, self.power)):
+            given = ", ".join(
+                f"{item.name}={getattr(self, item.name)}" for item in fields(self) if item.type == "float"
+            )
+            raise InvalidInput(f"the numbers of schedule {self.name} must be positive and finite, got {given}")
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":

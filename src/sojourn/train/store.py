@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -50,19 +51,20 @@ class Store:
         self._home = used
         self._clean()
 
-    def load(self, step: int | None = None) -> tuple[int, Any]:
-        """The last checkpoint, or that of a step."""
+    def load(self) -> tuple[int, Any]:
+        """The last checkpoint."""
         steps = self.steps()
         if not steps:
             raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run anew")
-        chosen = steps[-1] if step is None else step
-        path = self.folder / f"{chosen:012d}.json"
+        path = self.folder / f"{steps[-1]:012d}.json"
         try:
             content = json.loads(path.read_text("utf-8"))
+            if content["sojourn_checkpoint"] != SCHEMA:
+                raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
             files: dict[str, dict[str, Tensor]] = {}
             self._home = {}
             return int(content["step"]), self._decode(content["tree"], files)
-        except (OSError, ValueError, KeyError, AttributeError, ImportError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
             raise UnreadableFile(
                 f"checkpoint {path} cannot be read ({error}); remove it to use the one before"
             ) from None

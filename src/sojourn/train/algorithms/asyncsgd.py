@@ -75,7 +75,7 @@ class AsyncSGD(Standard):
         tau, tasks = state.version - arrival.sent.version, state.concurrency
         factor = 1.0 if self.steps == "constant" or tau <= tasks else tasks / tau if self.steps == "adaptive" else 0.0
         if factor == 0.0:
-            return state, Info(used=False, factor=0.0, changed=False)
+            return state, Info(used=False)
         rate = self.server.rate_at(arrival.step, arrival.time)
         memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
-        return State(params, state.version + 1, memory, tasks), Info(factor=factor)
+        return State(params, state.version + 1, memory, tasks), Info()

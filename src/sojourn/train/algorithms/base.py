@@ -70,10 +70,6 @@ class Info(NamedTuple):
 
     used: bool = True
     """Whether it enters the model, now or with its buffer."""
-    factor: float = 1.0
-    """What it was multiplied with."""
-    changed: bool = True
-    """Whether the server's model changed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,18 +91,6 @@ class Setting:
         return self.fleet.clients
 
 
-class State(Protocol):
-    """Whatever a method keeps; at least the server's model and how often it has changed."""
-
-    @property
-    def params(self) -> Tensor:
-        """The server's model."""
-
-    @property
-    def version(self) -> int:
-        """How often it has changed."""
-
-
 class Algorithm(Protocol):
     """A method."""
 
@@ -117,6 +101,10 @@ class Algorithm(Protocol):
     @property
     def remembers(self) -> bool:
         """Whether clients keep something from task to task."""
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it uses the clients' weights in the objective."""
 
     @property
     def sends(self) -> str:
@@ -151,6 +139,7 @@ class Standard:
     """What most methods do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
 
     remembers = False
+    weighs = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Clients drawn by the plan, tasks queued."""

@@ -94,7 +94,7 @@ class Favano(Standard):
         model = torch.add(arrival.sent.params, arrival.update.as_delta(), alpha=1 / a if a > 0 else 0.0)
         total = model if state.total is None else state.total + model
         used = steps > 0
-        return state._replace(total=total, calls=state.calls + 1, seen=seen), Info(used, 1 / a if a else 0.0, False)
+        return state._replace(total=total, calls=state.calls + 1, seen=seen), Info(used)
 
     def _reweight(self, state: State, client: int, seen: tuple[int, int, int], steps: int) -> float:
         calls, worked, done = seen

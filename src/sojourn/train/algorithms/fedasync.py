@@ -88,7 +88,7 @@ class FedAsync(Standard):
         """Mix the client's model in."""
         tau = state.version - arrival.sent.version
         if self.most is not None and tau > self.most:
-            return state, Info(used=False, factor=0.0, changed=False)
+            return state, Info(used=False)
         share = self.share(tau)
         model = arrival.sent.params + arrival.update.as_delta()
-        return State(torch.lerp(state.params, model, share), state.version + 1), Info(factor=share)
+        return State(torch.lerp(state.params, model, share), state.version + 1), Info()

@@ -2,8 +2,8 @@
 
     w <- w + eta_g sum_{i in S} a_i (w_i - w) / sum_{i in S} a_i
 
-S the s = C clients of the round, drawn without replacement, w_i their models after K local steps; a_i = q_i
-(`weights="data"`, their weights in the objective) or 1 (`weights="equal"`), eta_g server rate, 1 for the plain average.
+S the s = C clients of the round, drawn without replacement, w_i their models after K local steps; a_i = q_i, their
+weights in the objective (`weights="objective"`), or 1 (`weights="equal"`); eta_g server rate, 1 for the plain average.
 
 s = n, K = 1: gradient descent with minibatches. A round takes as long as its slowest client, and `interaction`.
 
@@ -40,17 +40,18 @@ class FedAvg(Standard):
 
     server_rate: float = 1.0
     """eta_g."""
-    weights: str = "data"
-    """`data`: by the clients' weights in the objective; `equal`."""
+    weights: str = "objective"
+    """`objective`: by the clients' weights in it; `equal`."""
     interaction: float = 0.0
     """Time that the server takes between two rounds."""
 
     name = "fedavg"
     sends = "delta"
+    weighs = True
 
     def __post_init__(self) -> None:
-        if self.weights not in ("data", "equal"):
-            raise InvalidInput(f"fedavg: weights must be data or equal, got '{self.weights}'")
+        if self.weights not in ("objective", "equal"):
+            raise InvalidInput(f"fedavg: weights must be objective or equal, got '{self.weights}'")
         if not (isfinite(self.server_rate) and self.server_rate > 0):
             raise InvalidInput(f"fedavg: server_rate must be positive and finite, got {self.server_rate}")
 
@@ -69,10 +70,10 @@ class FedAvg(Standard):
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Add to the round."""
-        share = arrival.weight if self.weights == "data" else 1.0
+        share = arrival.weight if self.weights == "objective" else 1.0
         delta = arrival.update.as_delta()
         total = delta * share if state.total is None else torch.add(state.total, delta, alpha=share)
-        return state._replace(total=total, mass=state.mass + share), Info(factor=share, changed=False)
+        return state._replace(total=total, mass=state.mass + share), Info()
 
     def tick(self, state: State) -> State:
         """Average the round."""

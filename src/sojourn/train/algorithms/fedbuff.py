@@ -85,13 +85,13 @@ class FedBuff(Standard):
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Into the buffer; at the Z-th a step by the mean."""
         if self.distinct and arrival.client in state.members:
-            return state, Info(used=False, factor=0.0, changed=False)
+            return state, Info(used=False)
         tau = state.version - arrival.sent.version
         factor = 1.0 if self.staleness == "none" else (1.0 + tau) ** -0.5
         delta = arrival.update.as_delta()
         total = delta * factor if state.total is None else torch.add(state.total, delta, alpha=factor)
         members = (*state.members, arrival.client)
         if len(members) < self.size:
-            return state._replace(total=total, members=members), Info(factor=factor, changed=False)
+            return state._replace(total=total, members=members), Info()
         memory, params = self.server.step(state.memory, state.params, total, -1.0 / self.size, self.server_rate)
-        return State(params, state.version + 1, memory, None, ()), Info(factor=factor)
+        return State(params, state.version + 1, memory, None, ()), Info()

@@ -38,6 +38,7 @@ class GeneralizedAsyncSGD(Standard):
 
     name = "generalized-asyncsgd"
     sends = "gradient"
+    weighs = True
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """The first model."""
@@ -48,4 +49,4 @@ class GeneralizedAsyncSGD(Standard):
         factor = arrival.weight / arrival.prob
         rate = self.server.rate_at(arrival.step, arrival.time)
         memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
-        return State(params, state.version + 1, memory), Info(factor=factor)
+        return State(params, state.version + 1, memory), Info()

@@ -103,7 +103,7 @@ class Quafl(Standard):
         """Add the client's quantised model to the call."""
         model = self._through(arrival.sent.params + arrival.update.as_delta(), state.params)
         total = model if state.total is None else state.total + model
-        return state._replace(total=total, calls=state.calls + 1), Info(changed=False)
+        return state._replace(total=total, calls=state.calls + 1), Info()
 
     def tick(self, state: State) -> State:
         """Average the call."""

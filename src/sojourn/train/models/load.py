@@ -45,6 +45,9 @@ def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
     if name == "problem":
         problem = load_problem(data_text)
         return Point(problem) if hasattr(problem, "curvature") else Binary(problem)
+    for key, value in options.items():
+        if isinstance(value, int) and value < 1:
+            raise InvalidInput(f"model {name}: {key} must be at least 1, got {value}")
     if not dataset.classes:
         raise InvalidInput(f"model {name} classifies, dataset {dataset.name} has no classes; use the model 'problem'")
     if name in _LEAST:
@@ -81,4 +84,6 @@ def _from_function(text: str, dataset: Dataset) -> nn.Module:
     found = function(dataset)
     if not isinstance(found, nn.Module):
         raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
+    if not any(True for _ in found.parameters()):
+        raise InvalidInput(f"model {text}: the module must have parameters to train, it has none")
     return found

@@ -68,8 +68,6 @@ class GroupNorm(nn.GroupNorm):
 class Point(nn.Module):
     """The model of a quadratic problem: a point w, its loss on an example x is 1/2 (w - x)' H (w - x)."""
 
-    curvature: Tensor
-
     def __init__(self, problem: Problem) -> None:
         super().__init__()
         self.w = nn.Parameter(torch.zeros(problem.dimension))
