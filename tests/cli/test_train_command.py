@@ -200,5 +200,5 @@ def test_ctrl_c_on_the_command_line_keeps_the_run_and_says_how_to_go_on(fleet, t
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"go on with --resume" in said
+    assert b"go on with: sojourn train --resume --out" in said
     assert list((tmp_path / "run" / "checkpoints").glob("*.json"))

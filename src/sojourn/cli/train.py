@@ -118,7 +118,9 @@ def train(
     else:
         _print(outcome)
     if not outcome.complete:
-        typer.echo(f"interrupted after {outcome.received} updates; go on with: train --resume --out {out}", err=True)
+        typer.echo(
+            f"interrupted after {outcome.received} updates; go on with: sojourn train --resume --out {out}", err=True
+        )
         raise typer.Exit(130)
 
 
