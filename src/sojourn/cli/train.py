@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, Concurrency, Sampling
-from sojourn.errors import SojournError
+from sojourn.errors import InvalidInput, SojournError
 
 if TYPE_CHECKING:
     from sojourn.train.config import TrainConfig
@@ -106,6 +106,8 @@ def train(
     paths = {"fleet": fleet, "plan": plan}
     given |= {key: value for key, value in {**words, **values}.items() if value is not None}
     given |= {key: str(path) for key, path in paths.items() if path is not None}
+    if not checkpoint_seconds >= 0:
+        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds}")
     if pictures:
         from sojourn.report.figures import pyplot
 
@@ -126,7 +128,6 @@ def train(
 
 def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
     """From flags and a run file; a run that is only to be resumed is described by its folder."""
-    from sojourn.errors import InvalidInput
     from sojourn.train.config import TrainConfig
     from sojourn.train.run import config_of
 
@@ -207,5 +208,9 @@ def _print(outcome: "Outcome") -> None:
         f"{outcome.folder}: {'done' if outcome.complete else 'interrupted'}",
         list(names),
         [[number(float(facts[name])) for name in names]],
-        ["every evaluation is in metrics.csv; the model in model.safetensors"] if outcome.complete else [],
+        [
+            "every evaluation is in metrics.csv; the model in model.safetensors"
+            if outcome.complete
+            else "the last evaluation; all that was received since is in the checkpoint"
+        ],
     )
