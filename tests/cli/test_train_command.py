@@ -134,6 +134,7 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--algorithm", "fedbuff(size=20, distinct=true)"], "a buffer of 20 distinct clients needs as many, got 10"),
         (["--time", "0.000001"], "no update comes back within time 1e-06"),
         (["--rate", "nan"], "rate must be positive and finite, got nan"),
+        (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1.0"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),
         (["--schedule", "drops"], "schedule drops needs at"),
         (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),
@@ -200,5 +201,5 @@ def test_ctrl_c_on_the_command_line_keeps_the_run_and_says_how_to_go_on(fleet, t
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"go on with --resume" in said
+    assert b"go on with: sojourn train --resume --out" in said
     assert list((tmp_path / "run" / "checkpoints").glob("*.json"))

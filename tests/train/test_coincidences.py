@@ -53,6 +53,14 @@ def local_sgd(case, client, nth, start, proximal=0.0):
     return w
 
 
+def hand_to_hand(case):
+    """Each client goes on from where the one before it ended."""
+    path = [np.zeros(4)]
+    for client, nth, _ in tasks_back(case):
+        path.append(local_sgd(case, client, nth, path[-1]))
+    return np.array(path)
+
+
 def asynchronous(case, factor=lambda client: 1.0):
     """Every local change applied to the server's model as it comes, times a factor."""
     path = [np.zeros(4)]
@@ -85,11 +93,7 @@ def test_generalized_asyncsgd_with_equal_probabilities_is_asyncsgd_at_random(tas
 @several
 def test_asyncsgd_with_one_task_is_sgd_over_uniformly_drawn_clients(steps):
     case = simulated(AsyncSGD(SERVER), local(steps), tasks=1)
-    w, path = np.zeros(4), [np.zeros(4)]
-    for client, nth, _ in tasks_back(case):
-        w = local_sgd(case, client, nth, w)
-        path.append(w)
-    agree(case.path(), np.array(path))
+    agree(case.path(), hand_to_hand(case))
 
 
 @several
@@ -183,11 +187,7 @@ def test_fedprox_changes_every_local_step_but_the_first():
 def test_fedasync_that_overwrites_the_model_is_local_sgd_from_hand_to_hand(dispatch, steps):
     method = FedAsync(alpha=1.0, staleness="constant", dispatch=dispatch)
     case = simulated(method, local(steps), tasks=1)
-    w, path = np.zeros(4), [np.zeros(4)]
-    for client, nth, _ in tasks_back(case):
-        w = local_sgd(case, client, nth, w)
-        path.append(w)
-    agree(case.path(), np.array(path))
+    agree(case.path(), hand_to_hand(case))
 
 
 @several

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, Concurrency, Sampling
-from sojourn.errors import SojournError
+from sojourn.errors import InvalidInput, SojournError
 
 if TYPE_CHECKING:
     from sojourn.train.config import TrainConfig
@@ -111,6 +111,8 @@ def train(
     paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
+    if not checkpoint_seconds >= 0:
+        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds}")
     if pictures:
         from sojourn.report.figures import pyplot
 
@@ -123,13 +125,12 @@ def train(
     _show(outcomes, out, several, as_json)
     if not all(outcome.complete for outcome in outcomes):
         done = sum(outcome.received for outcome in outcomes)
-        typer.echo(f"interrupted after {done} updates; go on with: train --resume --out {out}", err=True)
+        typer.echo(f"interrupted after {done} updates; go on with: sojourn train --resume --out {out}", err=True)
         raise typer.Exit(130)
 
 
 def _configs(path: Path | None, given: dict[str, Any], many: int | None, resumed: Path | None) -> "list[TrainConfig]":
     """One run, or one for each of several seeds; those that are only to be resumed are described by their folders."""
-    from sojourn.errors import InvalidInput
     from sojourn.train.run import config_of
 
     if many is not None and many < 1:
@@ -143,7 +144,6 @@ def _configs(path: Path | None, given: dict[str, Any], many: int | None, resumed
 
 def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
     """From flags and a run file; a run that is only to be resumed is described by its folder."""
-    from sojourn.errors import InvalidInput
     from sojourn.train.config import TrainConfig
     from sojourn.train.run import config_of
 
@@ -241,5 +241,8 @@ def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) ->
     rows = [[number(float(one.metrics[name])) for name in COLUMNS] for one in outcomes]
     if several:
         rows = [[one.folder.name, *row] for one, row in zip(outcomes, rows, strict=True)]
-    note = ["every evaluation is in metrics.csv; the model in model.safetensors"] if complete else []
-    table(f"{out}: {'done' if complete else 'interrupted'}", head, rows, note)
+    if complete:
+        note = "every evaluation is in metrics.csv; the model in model.safetensors"
+    else:
+        note = "the last evaluation; all that was received since is in the checkpoint"
+    table(f"{out}: {'done' if complete else 'interrupted'}", head, rows, [note])

@@ -18,8 +18,8 @@ from torch.func import functional_call, grad_and_value
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.waves import Lossy
 
-MOST = int(__import__("os").environ.get("SJ_MOST", 16))
-STREAMS = int(__import__("os").environ.get("SJ_STREAMS", 8))
+MOST = 16  # models in a graph
+STREAMS = 8
 SHAPES = 8  # of batches that get a compiled function and graphs; others are computed without
 
 

@@ -123,9 +123,7 @@ class Run:
         config, trace = self.folder / "config.json", self.folder / "trace.parquet"
         if config.exists() and trace.exists():
             return
-        partial = trace.with_name("trace.parquet.partial")
-        self.trace.save(partial)
-        partial.replace(trace)
+        self.trace.save(trace)
         _write(config, {**self._identity, "versions": _versions()})
 
     def go(
