@@ -110,7 +110,8 @@ def watched(method, story):
 
     story.kept = kept
     calls = {name: unchanged(getattr(method, name)) for name in ("init", "start", "finish", "tick")}
-    return SimpleNamespace(apply=apply, send=send, bits_each_way=method.bits_each_way, **calls)
+    facts = {"bits_each_way": method.bits_each_way, "remembers": method.remembers}
+    return SimpleNamespace(apply=apply, send=send, **facts, **calls)
 
 
 def tensors(value):

@@ -35,24 +35,24 @@ def federation(x=X, dtype=torch.float32, **scale):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_pixels_stay_one_byte_and_batches_are_scaled(dtype):
     made = federation(dtype=dtype, mean=MEAN, std=STD)
-    assert made.x.dtype == made.test_x.dtype == torch.uint8
+    assert made.examples.x.dtype == made.examples.test_x.dtype == torch.uint8
     rows = np.array([3, 0, 7])
-    x, y = made.batch(rows)
+    x, y = made.examples.batch(rows, 0, 0)
     assert x.dtype == dtype
     assert y.tolist() == [3, 0, 7]
     assert x.numpy() == pytest.approx(scaled(X[rows]), abs=1e-6 if dtype == torch.float32 else 1e-14)
 
 
 def test_pixels_without_a_scale_are_used_as_they_are():
-    x, _ = federation().batch(np.array([5]))
+    x, _ = federation().examples.batch(np.array([5]), 0, 0)
     assert x.dtype == torch.float32
     assert np.array_equal(x.numpy(), X[[5]].astype(np.float32))
 
 
 def test_other_numbers_are_taken_as_they_were():
     made = federation(X / 255)
-    assert made.x.dtype == torch.float32
-    assert torch.equal(made.batch(np.array([1, 2]))[0], made.x[1:3])
+    assert made.examples.x.dtype == torch.float32
+    assert torch.equal(made.examples.batch(np.array([1, 2]), 0, 0)[0], made.examples.x[1:3])
 
 
 def test_a_model_is_judged_on_scaled_pixels_in_pieces_of_any_size(monkeypatch):

@@ -71,7 +71,9 @@ def test_a_step_from_a_wave_is_the_step_of_the_task_alone(fleet, work, dtype) ->
     ["asyncsgd(assignment=pure)", "fedavg", "fedbuff(size=3)", "favano(contacts=3)", "quafl(contacts=3)", "fedasync"],
 )
 def test_waves_serve_every_method(fleet, algorithm) -> None:
-    assert _largest_gap(_built(fleet, dtype="float64", model="mlp(hidden=8)", algorithm=algorithm, local_steps=3)) < 1e-10
+    assert (
+        _largest_gap(_built(fleet, dtype="float64", model="mlp(hidden=8)", algorithm=algorithm, local_steps=3)) < 1e-10
+    )
 
 
 def test_a_residual_network_in_waves_is_that_of_one_by_one(fleet) -> None:

@@ -43,7 +43,7 @@ class Waves:
     def _work(self, jobs: list[Job]) -> list[Update]:
         start = torch.stack([job.start for job in jobs])
         stats = None if jobs[0].stats is None else torch.stack([_given(job.stats) for job in jobs])
-        if self._local.plain:
+        if self._local.plain and jobs[0].rows:
             gradient, losses, moved = self._step(jobs, start, start, stats, 0)
             deltas: Sequence[Tensor | None] = [None] * len(jobs)
             return _updates(jobs, gradient.unbind(), deltas, losses, moved)
