@@ -200,7 +200,9 @@ def test_a_pinned_model_is_written_once(fleet, tmp_path) -> None:
     named = {str(value) for one in manifests for value in _tensors(one)}
     assert len(manifests) == 2
     assert len(named) <= tensors  # none of them twice
-    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) < (2 * 8 + 2 * 10 + 2 * 8 + 4) * (size + 100)
+    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) < (2 * 8 + 2 * 10 + 2 * 8 + 4) * (
+        size + 100
+    )
 
 
 def _tensors(value):

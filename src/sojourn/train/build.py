@@ -34,6 +34,8 @@ STEPS = 1000
 RATE = 0.1
 PIECE = 10_000
 MOST = 64  # tasks in one stack
+LEAST = 8  # on the processor: shorter stacks cost more than they save
+CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
 @dataclass(eq=False)
@@ -102,7 +104,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None else config.steps,
-        execution=execution(config, model),
+        execution=execution(config, model, dataset),
     )
     executor = like.executor if like and shared and _alike(like, resolved, local) else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
@@ -162,8 +164,8 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     return FlatModel(module.to(device), chance=chance, half=config.precision == "bf16"), device
 
 
-def execution(config: TrainConfig, model: FlatModel) -> str:
-    """How to compute: waves wherever the model allows them and they are known to be faster."""
+def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
+    """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
     on_device = model.params.is_cuda
     possible = not model.random and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
@@ -172,7 +174,8 @@ def execution(config: TrainConfig, model: FlatModel) -> str:
         )
     if config.execution != "auto":
         return config.execution
-    return "waves" if possible else "one-by-one"
+    small = config.batch_size * dataset.train_x[0].size <= CACHED
+    return "waves" if possible and (on_device or small) else "one-by-one"
 
 
 def _executor(config: TrainConfig, federation: Federation) -> Executor:
@@ -180,7 +183,7 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
     if config.execution == "one-by-one":
         return OneByOne(model, examples, local)
     if not model.params.is_cuda:
-        return Waves(vectorised(model), examples, local, MOST)
+        return Waves(vectorised(model), examples, local, MOST, LEAST, OneByOne(model, examples, local))
     from sojourn.train.graphs import Graphs
 
     return Waves(Graphs(model, torch.bfloat16 if model.half else model.params.dtype), examples, local, MOST)

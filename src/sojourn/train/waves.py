@@ -1,7 +1,8 @@
 """Waves: the local work of many tasks at once, as arithmetic on stacked models.
 
 A wave is split where it has more than `most` tasks, or batches of different sizes. Each row of a stack is one task's
-model; rows whose task has fewer local steps than others rest at the end of the stack.
+model; rows whose task has fewer local steps than others rest at the end of the stack. Where stacks cost more than they
+save, as short ones do on a processor, their tasks are computed one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from sojourn.train.examples import Examples
-from sojourn.train.executor import Job
+from sojourn.train.executor import Executor, Job
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.local import Local, Update
 
@@ -26,8 +27,17 @@ class Waves:
 
     waves = True
 
-    def __init__(self, gradients: Gradients, examples: Examples, local: Local, most: int) -> None:
-        self._gradients, self._examples, self._local, self.most = gradients, examples, local, most
+    def __init__(
+        self,
+        gradients: Gradients,
+        examples: Examples,
+        local: Local,
+        most: int,
+        least: int = 1,
+        single: Executor | None = None,
+    ) -> None:
+        self._gradients, self._examples, self._local = gradients, examples, local
+        self.most, self.least, self._single = most, least, single
 
     def compute(self, jobs: Sequence[Job]) -> list[Update]:
         """Do the jobs, those with batches of one size together, longer ones first."""
@@ -37,8 +47,13 @@ class Waves:
             numbers = list(group)
             for begin in range(0, len(numbers), self.most):
                 part = numbers[begin : begin + self.most]
-                updates.update(zip(part, self._work([jobs[i] for i in part]), strict=True))
+                updates.update(zip(part, self._part([jobs[i] for i in part]), strict=True))
         return [updates[i] for i in range(len(jobs))]
+
+    def _part(self, jobs: list[Job]) -> list[Update]:
+        if self._single is not None and len(jobs) < self.least:
+            return self._single.compute(jobs)
+        return self._work(jobs)
 
     def _work(self, jobs: list[Job]) -> list[Update]:
         start = torch.stack([job.start for job in jobs])
