@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
+KERNELS_READY := $(VENV)/.kernels-ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test test-slow check format bench clean help
@@ -24,6 +25,10 @@ $(BENCH_READY): $(READY) benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	@touch $@
 
+$(KERNELS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[kernels]'
+	@touch $@
+
 demo: $(READY)
 	$(BIN)/python examples/demo.py --out demo-out
 
@@ -40,7 +45,7 @@ format: $(READY)
 test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(READY)
+test-slow: $(KERNELS_READY)
 	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(BENCH_READY)

@@ -164,13 +164,16 @@ def test_a_run_in_waves_interrupted_anywhere_goes_on_to_the_same_bits(fleet, tmp
     class Stop(Exception):
         pass
 
-    def look(done: int, total: int, facts: dict) -> None:
-        if done >= limit:
-            raise Stop
+    def until(limit: int):
+        def look(done: int, total: int, facts: dict) -> None:
+            if done >= limit:
+                raise Stop
+
+        return look
 
     for limit in (13, 41, 77):
         with pytest.raises(Stop):
-            train(config, tmp_path / "broken", resume=True, checkpoint_every=5, progress=look)
+            train(config, tmp_path / "broken", resume=True, checkpoint_every=5, progress=until(limit))
     train(config, tmp_path / "broken", resume=True)
     one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "broken"))
     assert one == other

@@ -1,5 +1,6 @@
 """`sojourn train`: a run on the virtual clock, in a folder, from flags or from one TOML file."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,6 +102,8 @@ def train(
     """
     from sojourn.cli.arguments import whole
 
+    if find_spec("torch") is None:
+        raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
     numbers = {"concurrency": concurrency, "steps": steps, "local_steps": local_steps, "local_epochs": local_epochs}
     numbers |= {"batch_size": batch_size, "seed": seed, "evaluate_every": evaluate_every}
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
@@ -159,10 +162,7 @@ def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "
 def _train(
     configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, seconds: float, tensorboard: bool
 ) -> "tuple[list[Run], list[Outcome]]":
-    try:
-        import torch
-    except ImportError:
-        raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
+    import torch
 
     from sojourn.cli.train_progress import board, loading_bar, training_bar
     from sojourn.train.run import Run, together

@@ -64,14 +64,15 @@ class FlatModel:
         return torch.cat([part.reshape(-1) for part in parts])
 
     def parts(self, flat: Tensor) -> list[Tensor]:
-        """The parameters as views of a vector."""
-        pieces = zip(torch.split(flat, [shape.numel() for shape in self.shapes]), self.shapes, strict=True)
-        return [_kernel(piece, shape) if self.channels_last else piece.view(shape) for piece, shape in pieces]
+        """The parameters as views of a vector, or of many vectors stacked."""
+        many, sizes = flat.shape[:-1], [shape.numel() for shape in self.shapes]
+        pieces = zip(torch.split(flat, sizes, dim=-1), self.shapes, strict=True)
+        return [_kernel(piece, shape) if self.channels_last else piece.view(*many, *shape) for piece, shape in pieces]
 
     def stat_parts(self, flat: Tensor) -> list[Tensor]:
-        """The statistics as views of a vector."""
-        pieces = torch.split(flat, [shape.numel() for shape in self._stat_shapes])
-        return [piece.view(shape) for piece, shape in zip(pieces, self._stat_shapes, strict=True)]
+        """The statistics as views of a vector, or of many vectors stacked."""
+        pieces = torch.split(flat, [shape.numel() for shape in self._stat_shapes], dim=-1)
+        return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self._stat_shapes, strict=True)]
 
     @property
     def size(self) -> int:
@@ -114,7 +115,8 @@ def _backward(loss: Tensor, one: Tensor) -> None:
 
 
 def _kernel(piece: Tensor, shape: torch.Size) -> Tensor:
+    many = piece.shape[:-1]
     if len(shape) != 4:
-        return piece.view(shape)
+        return piece.view(*many, *shape)
     out, depth, height, width = shape
-    return piece.view(out, height, width, depth).permute(0, 3, 1, 2)
+    return piece.view(*many, out, height, width, depth).movedim(-1, -3)

@@ -115,12 +115,18 @@ class Replay:
         params: Tensor = self.state.params
         return params
 
+    @property
+    def done(self) -> bool:
+        """Whether all that will ever be asked for has been received: tasks in flight are then of no use."""
+        return self.tally.received >= self.total
+
     def advance(self, received: int) -> None:
         """Go on until so many updates have been received, or nothing more happens."""
         drive([(self.course(received), self.executor)])
+        self.settle()
 
     def course(self, received: int) -> Course[None]:
-        """The same, with the jobs handed out to whoever drives it."""
+        """The same, with the jobs handed out to whoever drives it, who must `settle` before looking at losses."""
         if self._fresh:
             self._fresh = False
             self._dispatch()
@@ -138,7 +144,6 @@ class Replay:
             del self.pending[task.name]
             self.ended += 1
             self._dispatch()
-        self.settle()
 
     def _wave(self, task: Ended) -> Course[None]:
         """Have the task computed, and with it all others that can be, where the executor wants them."""
@@ -177,8 +182,8 @@ class Replay:
             "state": self.state,
             "stats": self.stats,
             "kept": dict(self.kept),
-            "pending": dict(self.pending),
-            "ready": dict(self.ready),
+            "pending": {} if self.done else dict(self.pending),
+            "ready": {} if self.done else dict(self.ready),
             "tally": asdict(self.tally),
             "staleness": self.staleness.tolist(),
             "between": self.between.tolist(),

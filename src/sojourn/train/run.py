@@ -79,7 +79,7 @@ class Run:
             built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
         )
         self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
-        self.store = Store(self.folder / "checkpoints")
+        self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
         self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
         self._take()  # only now: what could be refused has been
         if resumed and self.store.steps():
@@ -189,6 +189,10 @@ class Run:
 
     def _check(self) -> None:
         """Never judge or keep a model that is not finite."""
+        try:
+            self.replay.settle()
+        except Diverged as error:
+            raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
                 f"the server's model is not finite after {self.replay.received} updates; lower the rates; "

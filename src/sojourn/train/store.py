@@ -26,8 +26,8 @@ KEPT = 2  # manifests: the last one, and the one before
 class Store:
     """A folder of checkpoints."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        self.folder, self._device = folder, device  # where tensors are put when they are read
         self._home: dict[int, tuple[str, str, Tensor]] = {}  # by id of the tensor, which is held so that the id stays
 
     def steps(self) -> list[int]:
@@ -97,7 +97,7 @@ class Store:
         if "tensor" in value:
             name, key = value["tensor"]
             if name not in files:
-                files[name] = load_file(str(self.folder / name))
+                files[name] = load_file(str(self.folder / name), device=self._device)
             tensor = files[name][key]
             self._home[id(tensor)] = (name, key, tensor)
             return tensor

@@ -91,9 +91,17 @@ def _updates(
     losses: Tensor,
     stats: Tensor | None,
 ) -> list[Update]:
+    """Each update with memory of its own: the stack can go before the last of them is used."""
     moved: Sequence[Tensor | None] = [None] * len(jobs) if stats is None else stats.unbind()
     rows = zip(jobs, gradients, deltas, losses.unbind(), moved, strict=True)
-    return [Update(gradient, delta, job.rate, len(job.rows), loss, one) for job, gradient, delta, loss, one in rows]
+    return [
+        Update(_own(gradient), _own(delta), job.rate, len(job.rows), loss, _own(one))
+        for job, gradient, delta, loss, one in rows
+    ]
+
+
+def _own(row: Tensor | None) -> Tensor | None:
+    return None if row is None else row.clone()
 
 
 def _given(stats: Tensor | None) -> Tensor:

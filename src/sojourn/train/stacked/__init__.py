@@ -1,0 +1,1 @@
+"""Many models of one architecture computed as one, by kernels that know of the stack."""
