@@ -1,0 +1,171 @@
+"""The whole measurement: a short training, gradients and curvatures at some of its points, constants in the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.theory.calibration import Calibration, Measured, PointMeasured
+from sojourn.train.build import Built
+from sojourn.train.calibration.estimates import Bounded, Largest
+from sojourn.train.calibration.gap import gap
+from sojourn.train.calibration.gradients import gather
+from sojourn.train.calibration.heterogeneity import largest_heterogeneity, mean_heterogeneity
+from sojourn.train.calibration.noise import largest_noise, mean_noise
+from sojourn.train.calibration.objective import Chosen, Objective, choose, mean_of_groups
+from sojourn.train.calibration.points import MARKS, Place, places
+from sojourn.train.calibration.sample import Design
+from sojourn.train.calibration.smoothness import measure_curvature, most_products
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]
+PART = 8  # a client's curvature is measured on this part of the examples for the mean loss at most
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    gradients: int = 400
+    """Stochastic gradients for noise and heterogeneity, over all points."""
+    points: int = 3
+    """Points of the training."""
+    directions: int = 10
+    """Leading directions of the curvature."""
+    examples: int = 2048
+    """Examples for losses and curvatures; all, where there are not more."""
+    confidence: float = 0.95
+    """Of the intervals, at least."""
+
+    def __post_init__(self) -> None:
+        for key in ("gradients", "points", "directions", "examples"):
+            if getattr(self, key) < 1:
+                raise InvalidInput(f"{key} must be at least 1, got {getattr(self, key)}")
+        if not 0 < self.confidence < 1:
+            raise InvalidInput(f"confidence must lie between 0 and 1, got {self.confidence}; 0.95 is usual")
+
+
+class _Found(NamedTuple):
+    """What a point adds to the constants."""
+
+    point: PointMeasured
+    smoothness: Bounded
+    noise: Bounded
+    heterogeneity: Bounded
+    products: int
+
+
+def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
+    """Measure the constants of a run that is built but not trained."""
+    effort = effort or Effort()
+    federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
+    design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed)
+    chosen = choose(federation, weights, effort.examples, 0)
+    watch = _Watch(progress, effort, design)
+    found: list[_Found] = []
+    losses: list[Floats] = []
+    for place in places(built, effort.points, watch):
+        objective = Objective(federation, place.params, place.stats, chosen)
+        losses.append(objective.losses())
+        if place.step >= 0:
+            found.append(_at(built, place, objective, losses[-1], design, effort, watch))
+            watch.reach(len(found))
+    return _constants(built, effort, design, chosen, found, losses)
+
+
+def _at(
+    built: Built,
+    place: Place,
+    objective: Objective,
+    losses: Floats,
+    design: Design,
+    effort: Effort,
+    watch: Callable[[], None],
+) -> _Found:
+    """Everything at one point."""
+    federation, everyone = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
+    part = max(1, effort.examples // PART)
+    curvature = measure_curvature(objective, federation, design.asked, part, effort.directions, watch)
+    spectrum = curvature.spectrum
+    weights = everyone[design.asked] / everyone[design.asked].sum()
+    sums = gather(federation, place.params, place.stats, design, weights, spectrum.vectors, place.step, watch)
+    noise, apart = mean_noise(sums, weights, design.clients), mean_heterogeneity(sums, weights, everyone)
+    most_noise, most_apart = largest_noise(sums, noise[0]), largest_heterogeneity(sums, apart[0])
+    miss = (1 - effort.confidence) / 2
+    slope = objective.gradient()
+    point = PointMeasured(
+        step=place.step,
+        time=place.time,
+        loss=_measured(mean_of_groups(losses), miss),
+        gradient2=float(slope.square().sum()),
+        L=_measured(curvature.smoothness, miss),
+        curvature=curvature.mean,
+        lowest=spectrum.lowest,
+        sigma2=_measured(most_noise, miss),
+        sigma2_mean=_measured(noise[0], miss),
+        G2=_not_negative(_measured(most_apart, miss)),
+        G2_mean=_not_negative(_measured(apart[0], miss)),
+        eigenvalues=tuple(spectrum.values.tolist()),
+        residuals=tuple(spectrum.residuals.tolist()),
+        noise=tuple(_measured(one, miss) for one in noise[1:]),
+        heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
+    )
+    return _Found(point, curvature.smoothness, most_noise, most_apart, curvature.products)
+
+
+def _constants(
+    built: Built, effort: Effort, design: Design, chosen: Chosen, found: list[_Found], losses: list[Floats]
+) -> Calibration:
+    miss = (1 - effort.confidence) / 2
+    config = built.config
+    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
+    run: dict[str, Any] = {key: getattr(config, key) for key in words}
+    part = max(1, effort.examples // PART)
+    whole = chosen.exact and int(built.federation.partition.sizes[design.asked].max()) <= part
+    return Calibration(
+        A=_measured(gap(losses[0], losses[1:]), miss),
+        L=_measured(Largest([one.smoothness for one in found]), miss),
+        sigma2=_measured(Largest([one.noise for one in found]), miss),
+        G2=_not_negative(_measured(Largest([one.heterogeneity for one in found]), miss)),
+        confidence=effort.confidence,
+        clients=design.clients,
+        asked=int(design.asked.size),
+        gradients=design.gradients * effort.points,
+        products=sum(one.products for one in found),
+        exact=whole,
+        points=tuple(one.point for one in found),
+        run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
+    )
+
+
+def _measured(one: Bounded, miss: float) -> Measured:
+    low, high = one.low(miss), one.high(miss)
+    return Measured(min(max(one.value, low), high), low, high)
+
+
+def _not_negative(one: Measured) -> Measured:
+    return Measured(*(max(0.0, end) for end in one))
+
+
+class _Watch:
+    """Counts pieces of work; a point that needed fewer products than it might have is made up for."""
+
+    def __init__(self, progress: Progress | None, effort: Effort, design: Design) -> None:
+        self._progress, self._done = progress, 0
+        self._each = design.groups * design.size + most_products(effort.directions)
+        self.total = MARKS + effort.points * (self._each + 1)
+
+    def __call__(self) -> None:
+        self._say(self._done + 1)
+
+    def reach(self, points: int) -> None:
+        """So many points are done."""
+        self._say(max(self._done, points * self._each))
+
+    def _say(self, done: int) -> None:
+        self._done = min(done, self.total)
+        if self._progress is not None:
+            self._progress(self._done, self.total)
