@@ -69,8 +69,8 @@ def calibrate(
     found.save(out)
     if as_json:
         typer.echo(to_json({"command": "calibrate", **_version(), **found.content()}))
-    else:
-        _print(found)
+        return
+    _print(found)
     typer.echo(f"wrote {out}, which contains no data", err=True)
     typer.echo(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
 

@@ -45,7 +45,9 @@ class PointMeasured:
     gradient2: float
     """Squared norm of its gradient."""
     L: Measured
-    """Largest curvature, of the mean loss and of the clients'."""
+    """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
+    secant: float
+    """Change of the mean gradient since the point before, over the way between the two; 0 at the first."""
     curvature: float
     """Largest curvature of the mean loss alone."""
     lowest: float

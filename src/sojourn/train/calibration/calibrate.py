@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.theory.calibration import Calibration, Measured, PointMeasured
 from sojourn.train.build import Built
-from sojourn.train.calibration.estimates import Bounded, Largest
+from sojourn.train.calibration.estimates import Bounded, Estimate, Largest
 from sojourn.train.calibration.gap import gap
 from sojourn.train.calibration.gradients import gather
 from sojourn.train.calibration.heterogeneity import largest_heterogeneity, mean_heterogeneity
@@ -22,7 +23,7 @@ from sojourn.train.calibration.smoothness import measure_curvature, most_product
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
-PART = 8  # a client's curvature is measured on this part of the examples for the mean loss at most
+PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class _Found(NamedTuple):
     noise: Bounded
     heterogeneity: Bounded
     products: int
+    slope: Tensor
+    params: Tensor
 
 
 def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
@@ -71,7 +74,8 @@ def calibrate(built: Built, effort: Effort | None = None, progress: Progress | N
         objective = Objective(federation, place.params, place.stats, chosen)
         losses.append(objective.losses())
         if place.step >= 0:
-            found.append(_at(built, place, objective, losses[-1], design, effort, watch))
+            before = found[-1] if found else None
+            found.append(_at(built, place, objective, losses[-1], design, effort, watch, before))
             watch.reach(len(found))
     return _constants(built, effort, design, chosen, found, losses)
 
@@ -84,11 +88,12 @@ def _at(
     design: Design,
     effort: Effort,
     watch: Callable[[], None],
+    before: _Found | None,
 ) -> _Found:
     """Everything at one point."""
     federation, everyone = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
-    part = max(1, effort.examples // PART)
-    curvature = measure_curvature(objective, federation, design.asked, part, effort.directions, watch)
+    most = _of_a_client(effort, objective.chosen)
+    curvature = measure_curvature(objective, federation, design.asked, most, effort.directions, watch)
     spectrum = curvature.spectrum
     weights = everyone[design.asked] / everyone[design.asked].sum()
     sums = gather(federation, place.params, place.stats, design, weights, spectrum.vectors, place.step, watch)
@@ -96,12 +101,15 @@ def _at(
     most_noise, most_apart = largest_noise(sums, noise[0]), largest_heterogeneity(sums, apart[0])
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
+    secant = 0.0 if before is None else float((slope - before.slope).norm() / (place.params - before.params).norm())
+    smoothness = Largest([curvature.smoothness, Estimate(secant)])
     point = PointMeasured(
         step=place.step,
         time=place.time,
         loss=_measured(mean_of_groups(losses), miss),
         gradient2=float(slope.square().sum()),
-        L=_measured(curvature.smoothness, miss),
+        L=_measured(smoothness, miss),
+        secant=secant,
         curvature=curvature.mean,
         lowest=spectrum.lowest,
         sigma2=_measured(most_noise, miss),
@@ -113,7 +121,7 @@ def _at(
         noise=tuple(_measured(one, miss) for one in noise[1:]),
         heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
     )
-    return _Found(point, curvature.smoothness, most_noise, most_apart, curvature.products)
+    return _Found(point, smoothness, most_noise, most_apart, curvature.products, slope, place.params)
 
 
 def _constants(
@@ -123,8 +131,6 @@ def _constants(
     config = built.config
     words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
     run: dict[str, Any] = {key: getattr(config, key) for key in words}
-    part = max(1, effort.examples // PART)
-    whole = chosen.exact and int(built.federation.partition.sizes[design.asked].max()) <= part
     return Calibration(
         A=_measured(gap(losses[0], losses[1:]), miss),
         L=_measured(Largest([one.smoothness for one in found]), miss),
@@ -135,10 +141,15 @@ def _constants(
         asked=int(design.asked.size),
         gradients=design.gradients * effort.points,
         products=sum(one.products for one in found),
-        exact=whole,
+        exact=chosen.exact,
         points=tuple(one.point for one in found),
         run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
     )
+
+
+def _of_a_client(effort: Effort, chosen: Chosen) -> int:
+    """Examples for a client's curvature at most."""
+    return effort.examples if chosen.exact else max(1, effort.examples // PART)
 
 
 def _measured(one: Bounded, miss: float) -> Measured:

@@ -131,28 +131,50 @@ def mean_over_clients(values: Floats, weights: Floats, clients: int, positive: b
     within, part = float(inner.sum()), asked / clients
     between = (1 - part) * float(np.square(share * (each - value)).sum()) * asked / max(1, asked - 1)
     total = between + part * within
-    spread = between**2 / max(1, asked - 1) + part**2 * float((inner**2).sum()) * _doubt(values, positive)
+    most = 2.0 if positive else 1.0
+    spread = between**2 * _doubt(each[:, None], most)
+    spread += part**2 * float((inner**2).sum()) * _shrunk(_doubt(values, most))
     freedom = max(1.0, total**2 / spread) if spread > 0 else inf
     return Estimate(value, float(np.sqrt(total)), freedom, positive, floor=0.0)
 
 
-def _doubt(values: Floats, positive: bool) -> float:
-    """Half the squared relative error of a variance over groups, as a part of its own square.
+def _doubt(values: Floats, most: float) -> float:
+    """The squared relative error of a variance over the first axis: c = 2 / (rows - 1) + excess / rows.
 
-    That variance has the relative variance c = 2 / (groups - 1) + excess / groups. Sums of squares of relative
-    variance r have the excess kurtosis 6 r, and products no more.
+    Sums of squares of relative variance r have the excess kurtosis 6 r, and products no more (r counts up to `most`),
+    if gradients are normal. Half of the answer would then be right for degrees of freedom, which are 2 / c; but the
+    tails of small batches are heavier than that.
+    """
+    rows = len(values)
+    squares = float(np.square(values.mean(axis=0)).sum())
+    relative = float(values.var(axis=0, ddof=1).sum()) / squares if squares > 0 and rows > 1 else 0.0
+    return 2 / max(1, rows - 1) + 6 * min(relative, most) / rows
+
+
+def _shrunk(c: float) -> float:
+    """The same as a part of the mean square of such variances, 1 + c, of which many are summed."""
+    return c / (1 + c)
+
+
+PRIOR = 4  # groups of its own that what all clients have in common counts for
+
+
+def largest_over_clients(values: Floats, common: Floats, mean: Estimate, positive: bool) -> Largest:
+    """The largest of the clients' means over groups, from `values` [groups, clients asked].
+
+    Few groups say little about a client's own spread; `common` are the variances between groups that all clients
+    together lead one to expect. The two are averaged, by the groups behind them. The estimate of the largest is that
+    of values drawn together by as much as noise explains of their differences: the largest of noisy values is too
+    large on average.
     """
     groups = len(values)
-    squares = float(np.square(values.mean(axis=0)).sum())
-    relative = float(values.var(axis=0, ddof=1).sum()) / squares if squares > 0 else 0.0
-    c = 2 / (groups - 1) + 6 * min(relative, 2.0 if positive else 1.0) / groups
-    return c / (1 + c) / 2
-
-
-def largest_over_clients(each: Floats, errors: Floats, freedom: float, mean: Estimate, positive: bool) -> Largest:
-    """The largest of the clients' values; the estimate is that of values drawn together by what noise explains."""
-    parts = [Estimate(float(v), float(e), freedom, positive, floor=0.0) for v, e in zip(each, errors, strict=True)]
+    freedom = PRIOR + groups - 1
+    each, own = values.mean(axis=0), values.var(axis=0, ddof=1)
+    squares = (PRIOR * common + (groups - 1) * own) / freedom / groups
+    parts = [
+        Estimate(float(v), float(e), freedom, positive, floor=0.0) for v, e in zip(each, np.sqrt(squares), strict=True)
+    ]
     spread = float(each.var(ddof=1)) if each.size > 1 else 0.0
-    kept = max(0.0, 1 - float(np.square(errors).mean()) / spread) if spread > 0 else 0.0
+    kept = max(0.0, 1 - float(squares.mean()) / spread) if spread > 0 else 0.0
     centre = float(each.mean())
     return Largest(parts, mean, centre + kept * (float(each.max()) - centre))

@@ -44,10 +44,7 @@ def largest_heterogeneity(sums: Sums, mean: Estimate) -> Largest:
     with squared noise. How much of each, is fitted to the spread between the groups of all clients.
     """
     whole, noise = distances(sums)[:, :, 0], variances(sums)[:, :, 0].mean(axis=0)
-    groups, asked = whole.shape
-    each = whole.mean(axis=0)
-    columns = np.stack([noise * np.maximum(each, 0.0), noise**2], axis=1)
+    columns = np.stack([noise * np.maximum(whole.mean(axis=0), 0.0), noise**2], axis=1)
     scale = max(float(columns.max()), 1e-300)
-    parts, _ = nnls(columns / scale, whole.var(axis=0, ddof=1) / groups / scale)
-    errors = np.sqrt(columns @ parts)
-    return largest_over_clients(each, errors, max(1, asked * (groups - 1) - 1), mean, positive=False)
+    parts, _ = nnls(columns / scale, whole.var(axis=0, ddof=1) / scale)
+    return largest_over_clients(whole, columns @ parts, mean, positive=False)

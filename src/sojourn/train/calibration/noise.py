@@ -26,9 +26,8 @@ def mean_noise(sums: Sums, weights: Floats, clients: int) -> list[Estimate]:
 
 
 def largest_noise(sums: Sums, mean: Estimate) -> Largest:
-    """The largest of the clients asked; their relative standard errors are taken to be one and the same."""
+    """The largest of the clients asked; one would expect their relative errors to be alike."""
     whole = variances(sums)[:, :, 0]
-    groups, asked = whole.shape
-    each = whole.mean(axis=0)
-    squared = float((whole.var(axis=0, ddof=1) / groups).sum() / max(float(np.square(each).sum()), 1e-300))
-    return largest_over_clients(each, each * np.sqrt(squared), asked * (groups - 1), mean, positive=True)
+    squares = np.square(whole.mean(axis=0))
+    relative = whole.var(axis=0, ddof=1).sum() / max(float(squares.sum()), 1e-300)
+    return largest_over_clients(whole, relative * squares, mean, positive=True)

@@ -4,6 +4,7 @@ Where there are not too many examples, all of them are taken, and the numbers ar
 in proportion to their weight, in independent groups whose spread tells how far the numbers may be off.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sojourn.train.calibration.estimates import Estimate
-from sojourn.train.calibration.sample import generator
+from sojourn.train.calibration.sample import batch, generator
 from sojourn.train.federation import Federation
 from sojourn.train.waves import Lossy
 
@@ -52,34 +53,47 @@ class Chosen:
 
 
 def choose(federation: Federation, weights: Floats, most: int, seed: int) -> Chosen:
-    """Examples for the loss with these clients' weights; `most` of them, or all."""
+    """Examples for the loss with these clients' weights; `most` of them, or all.
+
+    With BatchNorm, where an example's loss depends on its batch, they are taken in batches of one client.
+    """
     held = np.flatnonzero(weights > 0)
     sizes = federation.partition.sizes[held]
-    each = np.repeat(weights[held] / sizes, sizes)
-    rows = np.concatenate([federation.partition.of(int(client)) for client in held])
-    owner = np.repeat(held, sizes)
-    if rows.size <= most:
-        return Chosen((_pieces(federation, rows, each, owner),))
+    batches = federation.model.stats.numel() > 0
+    if sizes.sum() <= most:
+        return Chosen((_all(federation, held, weights[held] / sizes, batches),))
     chance = generator(federation.seed, 2, seed)
-    groups = []
-    for _ in range(GROUPS):
-        drawn = chance.choice(rows.size, max(1, most // GROUPS), p=each / each.sum())
-        groups.append(_pieces(federation, rows[drawn], np.full(drawn.size, 1 / drawn.size), owner[drawn]))
-    return Chosen(tuple(groups))
+    each = max(1, most // GROUPS)
+    if batches:
+        many = max(1, each // federation.local.batch_size)
+        return Chosen(tuple(_drawn_batches(federation, weights, many, chance) for _ in range(GROUPS)))
+    rows = np.concatenate([federation.partition.of(int(client)) for client in held])
+    share = np.repeat(weights[held] / sizes, sizes)
+    drawn = (rows[chance.choice(rows.size, each, p=share / share.sum())] for _ in range(GROUPS))
+    return Chosen(tuple(tuple(_cut(one, 1 / each, _at_once(federation))) for one in drawn))
 
 
-def _pieces(federation: Federation, rows: Integers, each: Floats, owner: Integers) -> tuple[Piece, ...]:
-    """Examples of one weight together; with BatchNorm also of one client, in batches as it would make them."""
-    apart = federation.model.stats.numel() > 0
-    size = federation.local.batch_size if apart else _at_once(federation)
-    label = owner if apart else np.unique(each, return_inverse=True)[1]
-    pieces = []
-    for value in np.unique(label):
-        mine = np.flatnonzero(label == value)
-        for part in np.array_split(mine, -(-mine.size // size)):
-            pieces.append(Piece(rows[part], float(each[part].sum())))
-    total = sum(piece.weight for piece in pieces)
-    return tuple(Piece(piece.rows, piece.weight / total) for piece in pieces)
+def _all(federation: Federation, held: Integers, share: Floats, batches: bool) -> tuple[Piece, ...]:
+    """All examples; those of one weight, of whatever client, together unless they are to stay in batches."""
+    sets = [(federation.partition.of(int(client)), one) for client, one in zip(held, share, strict=True)]
+    if not batches:
+        alike = {one: [rows for rows, other in sets if other == one] for _, one in sets}
+        sets = [(np.concatenate(rows), one) for one, rows in alike.items()]
+    size = federation.local.batch_size if batches else _at_once(federation)
+    return tuple(piece for rows, one in sets for piece in _cut(rows, float(one), size))
+
+
+def _drawn_batches(
+    federation: Federation, weights: Floats, many: int, chance: np.random.Generator
+) -> tuple[Piece, ...]:
+    clients = chance.choice(weights.size, many, p=weights / weights.sum())
+    return tuple(Piece(batch(federation, int(client), chance), 1 / many) for client in clients)
+
+
+def _cut(rows: Integers, share: float, size: int) -> Iterator[Piece]:
+    """Pieces of at most `size` examples, each of which has a share of the loss."""
+    for part in np.array_split(rows, -(-rows.size // size)):
+        yield Piece(part, share * part.size)
 
 
 def _at_once(federation: Federation) -> int:

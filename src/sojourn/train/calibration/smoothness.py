@@ -5,6 +5,9 @@ eigenvalue of the Hessian at points that a training visits: for a quadratic it i
 training has met. Of every client asked a short Lanczos finds the largest eigenvalue roughly, of the most curved of
 them a longer one finds it well.
 
+Kinks, of ReLU or max-pooling, have no curvature: what is measured is that between them. The change of the gradient
+from point to point over the way, which is at most L too and sees the kinks, is therefore looked at beside it.
+
 Where examples were drawn, the largest eigenvalue of the drawn Hessian is too large on average (a maximum of
 averages), and the curvature of one half of them along the leading direction of the other is too small: the truth
 lies between the two.
