@@ -47,7 +47,7 @@ class PointMeasured:
     L: Measured
     """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
     secant: float
-    """Change of the mean gradient since the point before, over the way between the two; 0 at the first."""
+    """Change of the mean gradient along one step downhill of the training's size, over the length of the step."""
     curvature: float
     """Largest curvature of the mean loss alone."""
     lowest: float

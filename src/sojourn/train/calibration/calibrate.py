@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.theory.calibration import Calibration, Measured, PointMeasured
@@ -19,7 +18,7 @@ from sojourn.train.calibration.noise import largest_noise, mean_noise
 from sojourn.train.calibration.objective import Chosen, Objective, choose, mean_of_groups
 from sojourn.train.calibration.points import MARKS, Place, places
 from sojourn.train.calibration.sample import Design
-from sojourn.train.calibration.smoothness import measure_curvature, most_products
+from sojourn.train.calibration.smoothness import measure_curvature, measure_secant, most_products
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -57,8 +56,6 @@ class _Found(NamedTuple):
     noise: Bounded
     heterogeneity: Bounded
     products: int
-    slope: Tensor
-    params: Tensor
 
 
 def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
@@ -74,8 +71,7 @@ def calibrate(built: Built, effort: Effort | None = None, progress: Progress | N
         objective = Objective(federation, place.params, place.stats, chosen)
         losses.append(objective.losses())
         if place.step >= 0:
-            before = found[-1] if found else None
-            found.append(_at(built, place, objective, losses[-1], design, effort, watch, before))
+            found.append(_at(built, place, objective, losses[-1], design, effort, watch))
             watch.reach(len(found))
     return _constants(built, effort, design, chosen, found, losses)
 
@@ -88,7 +84,6 @@ def _at(
     design: Design,
     effort: Effort,
     watch: Callable[[], None],
-    before: _Found | None,
 ) -> _Found:
     """Everything at one point."""
     federation, everyone = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
@@ -101,7 +96,7 @@ def _at(
     most_noise, most_apart = largest_noise(sums, noise[0]), largest_heterogeneity(sums, apart[0])
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
-    secant = 0.0 if before is None else float((slope - before.slope).norm() / (place.params - before.params).norm())
+    secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
     smoothness = Largest([curvature.smoothness, Estimate(secant)])
     point = PointMeasured(
         step=place.step,
@@ -121,7 +116,7 @@ def _at(
         noise=tuple(_measured(one, miss) for one in noise[1:]),
         heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
     )
-    return _Found(point, smoothness, most_noise, most_apart, curvature.products, slope, place.params)
+    return _Found(point, smoothness, most_noise, most_apart, curvature.products)
 
 
 def _constants(

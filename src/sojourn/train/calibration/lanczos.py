@@ -1,7 +1,8 @@
 """Lanczos' method with full reorthogonalisation: the leading eigenvalues of a symmetric matrix from its products.
 
 Symbols: Q the orthonormal basis, T = Q'HQ tridiagonal with diagonal alpha and off-diagonal beta, (theta, s) an
-eigenpair of T. Then Qs is a vector with |H Qs - theta Qs| = |beta_m s_m|: an eigenvalue lies that near to theta.
+eigenpair of T. Then Qs is a vector with |H Qs - theta Qs| = |beta_m s_m|: an eigenvalue lies that near to theta, up to
+rounding.
 """
 
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def lanczos(
         if done == size or beta[done - 1] <= 100 * torch.finfo(like.dtype).eps * scale:
             beta[done - 1] = 0.0
         values, small = eigh_tridiagonal(alpha[:done], beta[: done - 1])
-        residuals = np.abs(beta[done - 1] * small[-1])
+        residuals = np.abs(beta[done - 1] * small[-1]) + torch.finfo(like.dtype).eps * np.abs(values).max()
         enough = done >= wanted and (residuals[-wanted:] <= tolerance * np.abs(values).max()).all()
         if done == most or (enough and beta[done - 1] > 0):
             break

@@ -114,6 +114,10 @@ class Objective:
         """The same on other examples."""
         return Objective(self._federation, self.params, self._stats, chosen)
 
+    def at(self, params: Tensor) -> "Objective":
+        """The same at another point."""
+        return Objective(self._federation, params, self._stats, self.chosen)
+
     def losses(self) -> Floats:
         """Loss of each group."""
         with torch.no_grad():

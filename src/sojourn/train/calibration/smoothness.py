@@ -6,7 +6,7 @@ training has met. Of every client asked a short Lanczos finds the largest eigenv
 them a longer one finds it well.
 
 Kinks, of ReLU or max-pooling, have no curvature: what is measured is that between them. The change of the gradient
-from point to point over the way, which is at most L too and sees the kinks, is therefore looked at beside it.
+along a step downhill, over the length of the step, is at most L too and sees the kinks; it stands beside.
 
 Where examples were drawn, the largest eigenvalue of the drawn Hessian is too large on average (a maximum of
 averages), and the curvature of one half of them along the leading direction of the other is too small: the truth
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sojourn.train.calibration.estimates import Bracket, Estimate
 from sojourn.train.calibration.lanczos import Spectrum, lanczos
@@ -66,6 +67,14 @@ def measure_curvature(
             size, curved = found.size, losses[number]
     bracket, more = _bracket(curved, *size, federation.seed)
     return Curvature(bracket, spectrum.size[0], spectrum, used + more)
+
+
+def measure_secant(objective: Objective, slope: Tensor, rate: float) -> float:
+    """Change of the gradient `slope` along the step -rate * slope, over its length."""
+    length = rate * float(slope.norm())
+    if length == 0:
+        return 0.0
+    return float((objective.at(objective.params - rate * slope).gradient() - slope).norm()) / length
 
 
 def most_products(directions: int) -> int:
