@@ -17,7 +17,7 @@ from sojourn.theory.constants import Constants
 from sojourn.train.build import build
 from sojourn.train.calibration.calibrate import Effort, calibrate
 from sojourn.train.calibration.estimates import Bracket, Estimate, Largest, mean_over_clients
-from sojourn.train.calibration.gap import gap
+from sojourn.train.calibration.gap import descended, gap, measure_gap
 from sojourn.train.calibration.gradients import gather
 from sojourn.train.calibration.heterogeneity import distances, largest_heterogeneity, mean_heterogeneity
 from sojourn.train.calibration.lanczos import lanczos
@@ -136,11 +136,11 @@ def test_curvature_from_drawn_examples_lies_between_its_bounds(fleet):
     )
     effort = Effort(gradients=80, points=1, directions=2, examples=1600)
     held = []
-    for seed in range(8):
+    for seed in range(5):
         found = of_problem(fleet, data, effort, seed=seed, steps=20)
         held.append(found.L.low <= at_zero <= found.L.high)
         assert not found.exact
-    assert sum(held) >= 7
+    assert sum(held) >= 4
 
 
 # noise and heterogeneity
@@ -273,11 +273,29 @@ def test_clients_that_were_not_asked_widen_the_interval():
 
 
 def test_the_gap_lies_between_what_was_gained_and_the_first_loss():
-    found = gap(np.array([3.0]), [np.array([2.0]), np.array([1.0])])
-    assert found == Bracket(2.0, Estimate(2.0), Estimate(3.0))
-    assert gap(np.array([3.0]), [np.array([-1.0])]).high(MISS) == np.inf
-    with pytest.raises(SojournError, match="reached no loss below its first, 1; give it more steps, or another rate"):
-        gap(np.array([1.0]), [np.array([2.0])])
+    first, negative = np.array([3.0]), np.array([-1.0])
+    assert gap([(first, np.array([2.0])), (first, np.array([1.0]))]) == Bracket(2.0, Estimate(2.0), Estimate(3.0))
+    assert gap([(first, negative)]).high(MISS) == np.inf
+    with pytest.raises(SojournError, match="no loss below the first, 3, was reached; give the training more steps"):
+        gap([(first, first)])
+
+
+def test_descent_finds_the_least_loss_that_stochastic_steps_do_not_settle_at():
+    problem = load_problem("logistic(examples=40)")
+    federation = federation_of(problem)
+    chosen = choose(federation, np.full(10, 0.1), 5000, 0)
+    objective = Objective(federation, federation.first, federation.first_stats, chosen)
+    least = objective.at(descended(objective)).loss().value
+    assert least == pytest.approx(problem.loss(problem.optimum()), rel=1e-4)
+
+
+def test_what_was_fitted_to_some_examples_is_judged_by_others():
+    problem = load_problem("quadratic(clients=4, examples=300, dimension=40, condition=1)")
+    for seed in range(5):
+        federation = federation_of(problem, seed=seed)
+        chosen = choose(federation, np.full(4, 0.25), 64, 0)
+        found = measure_gap([Objective(federation, federation.first, federation.first_stats, chosen)] * 2)
+        assert found.low(0.001) <= problem.gap()
 
 
 # the whole
@@ -314,7 +332,7 @@ def test_the_known_constants_of_a_logistic_are_recovered_where_it_starts(fleet):
     found = of_problem(fleet, data, Effort(gradients=400, points=2), steps=400)
     assert found.L.value == pytest.approx(problem.smoothness, rel=1e-3)  # it is reached at zero
     assert found.A.low <= problem.gap() <= found.A.high
-    assert found.A.value == pytest.approx(problem.gap(), rel=0.2)
+    assert found.A.value == pytest.approx(problem.gap(), rel=1e-3)
     first = found.points[0]
     assert first.sigma2.low <= problem.noise(zero, 4, False).max() <= first.sigma2.high
     assert first.G2.low <= problem.dissimilarity(zero) <= first.G2.high

@@ -137,15 +137,12 @@ def _print(found: "Calibration") -> None:
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
-    notes = [
-        f"{found.gradients} stochastic gradients, {found.products} products with Hessians; intervals hold at least"
-    ]
-    notes[0] += f" {100 * found.confidence:g}% of the time"
+    notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.asked < found.clients:
         notes.append(f"{found.asked} of {found.clients} clients were asked: what is largest, is so among them")
     if not found.exact:
         notes.append("losses and curvatures are those of a random choice of examples, not of all")
-    notes.append("A is a lower bound: a longer training may reach less; L is that of the points, not of everywhere")
+    notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")
     return notes
 
 

@@ -146,7 +146,7 @@ class Calibration:
 
 
 _NOTES = {
-    "A": "loss at the start minus the lowest that a short training reached; the least there is may be lower",
+    "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
     "L": "largest curvature at the points below, of the mean loss and of the clients' own",
     "sigma2": "variance of a stochastic gradient, largest over clients and points",
     "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",

@@ -5,22 +5,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.theory.calibration import Calibration, Measured, PointMeasured
 from sojourn.train.build import Built
 from sojourn.train.calibration.estimates import Bounded, Estimate, Largest
-from sojourn.train.calibration.gap import gap
+from sojourn.train.calibration.gap import measure_gap
 from sojourn.train.calibration.gradients import gather
 from sojourn.train.calibration.heterogeneity import largest_heterogeneity, mean_heterogeneity
 from sojourn.train.calibration.noise import largest_noise, mean_noise
-from sojourn.train.calibration.objective import Chosen, Objective, choose, mean_of_groups
+from sojourn.train.calibration.objective import Chosen, Objective, choose
 from sojourn.train.calibration.points import MARKS, Place, places
 from sojourn.train.calibration.sample import Design
 from sojourn.train.calibration.smoothness import measure_curvature, measure_secant, most_products
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
 
@@ -66,21 +64,19 @@ def calibrate(built: Built, effort: Effort | None = None, progress: Progress | N
     chosen = choose(federation, weights, effort.examples, 0)
     watch = _Watch(progress, effort, design)
     found: list[_Found] = []
-    losses: list[Floats] = []
+    objectives: list[Objective] = []
     for place in places(built, effort.points, watch):
-        objective = Objective(federation, place.params, place.stats, chosen)
-        losses.append(objective.losses())
+        objectives.append(Objective(federation, place.params, place.stats, chosen))
         if place.step >= 0:
-            found.append(_at(built, place, objective, losses[-1], design, effort, watch))
+            found.append(_at(built, place, objectives[-1], design, effort, watch))
             watch.reach(len(found))
-    return _constants(built, effort, design, chosen, found, losses)
+    return _constants(built, effort, design, chosen.exact, found, measure_gap(objectives))
 
 
 def _at(
     built: Built,
     place: Place,
     objective: Objective,
-    losses: Floats,
     design: Design,
     effort: Effort,
     watch: Callable[[], None],
@@ -101,7 +97,7 @@ def _at(
     point = PointMeasured(
         step=place.step,
         time=place.time,
-        loss=_measured(mean_of_groups(losses), miss),
+        loss=_measured(objective.loss(), miss),
         gradient2=float(slope.square().sum()),
         L=_measured(smoothness, miss),
         secant=secant,
@@ -120,14 +116,14 @@ def _at(
 
 
 def _constants(
-    built: Built, effort: Effort, design: Design, chosen: Chosen, found: list[_Found], losses: list[Floats]
+    built: Built, effort: Effort, design: Design, exact: bool, found: list[_Found], gap: Bounded
 ) -> Calibration:
     miss = (1 - effort.confidence) / 2
     config = built.config
     words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
     run: dict[str, Any] = {key: getattr(config, key) for key in words}
     return Calibration(
-        A=_measured(gap(losses[0], losses[1:]), miss),
+        A=_measured(gap, miss),
         L=_measured(Largest([one.smoothness for one in found]), miss),
         sigma2=_measured(Largest([one.noise for one in found]), miss),
         G2=_not_negative(_measured(Largest([one.heterogeneity for one in found]), miss)),
@@ -136,7 +132,7 @@ def _constants(
         asked=int(design.asked.size),
         gradients=design.gradients * effort.points,
         products=sum(one.products for one in found),
-        exact=chosen.exact,
+        exact=exact,
         points=tuple(one.point for one in found),
         run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
     )
