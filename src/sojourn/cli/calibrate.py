@@ -118,7 +118,8 @@ def _print(found: "Calibration") -> None:
     from sojourn.cli.show import number, table
 
     level = f"{100 * found.confidence:g}% interval"
-    rows = [[key, number(getattr(found, key).value, 4), _range(getattr(found, key)), _MEANING[key]] for key in _MEANING]
+    four = {key: getattr(found, key) for key in _MEANING}
+    rows = [[key, number(one.value, 4), _range(one, 4), _MEANING[key]] for key, one in four.items()]
     run = found.run
     title = f"{run['model']} ({run['parameters']} parameters) on {run['data']}, {run['partition']}, "
     table(f"{title}batches of {run['batch_size']}", ["constant", "measured", level, "meaning"], rows)
@@ -146,10 +147,10 @@ def _notes(found: "Calibration") -> list[str]:
     return notes
 
 
-def _range(one: "Measured") -> str:
+def _range(one: "Measured", digits: int = 3) -> str:
     from sojourn.cli.show import number
 
-    return f"{number(one.low, 3)} to {number(one.high, 3)}"
+    return f"{number(one.low, digits)} to {number(one.high, digits)}"
 
 
 def _version() -> dict[str, str]:
