@@ -77,6 +77,11 @@ def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
     assert "losses and curvatures are those of a random choice of examples, not of all" in said
 
 
+def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):
+    said = call("calibrate", fleet, *QUICK, "--rate", 100, "--out", tmp_path / "c.toml").output
+    assert "the training ended above its first loss; with a lower --rate it would visit better points" in said
+
+
 def test_a_file_that_exists_is_kept_unless_told_otherwise(fleet, tmp_path):
     out = tmp_path / "constants.toml"
     out.write_text("A = 1\nL = 1\nB = 1\n")

@@ -87,6 +87,11 @@ def test_lanczos_stops_when_its_values_are_good_enough():
     assert found.values[0] == pytest.approx(100)
 
 
+def test_lanczos_refuses_what_is_not_finite():
+    with pytest.raises(SojournError, match="a product with the Hessian is not finite; lower the rate"):
+        lanczos(lambda v: v * torch.nan, torch.zeros(5), 1, 5, seed=0)
+
+
 # losses and Hessians
 
 

@@ -139,6 +139,8 @@ def _print(found: "Calibration") -> None:
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
+    if found.points[-1].loss.value > found.points[0].loss.value:
+        notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
     if found.asked < found.clients:
         notes.append(f"{found.asked} of {found.clients} clients were asked: what is largest, is so among them")
     if not found.exact:

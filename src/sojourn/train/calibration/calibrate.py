@@ -93,7 +93,8 @@ def _at(
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
     secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
-    smoothness = Largest([curvature.smoothness, Estimate(secant)])
+    bound = [Estimate(secant)] if objective.chosen.exact else []
+    smoothness = Largest([curvature.smoothness, *bound])
     point = PointMeasured(
         step=place.step,
         time=place.time,

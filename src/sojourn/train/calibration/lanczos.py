@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
+from sojourn.errors import SojournError
+
 Floats = NDArray[np.float64]
 Product = Callable[[Tensor], Tensor]
 
@@ -67,6 +69,8 @@ def lanczos(
         if watch is not None:
             watch()
         alpha[done] = float(torch.dot(image, basis[done]))
+        if not np.isfinite(alpha[done]):
+            raise SojournError("a product with the Hessian is not finite; lower the rate, or take fewer steps")
         image = _orthogonal(image, basis[: done + 1])
         beta[done] = float(torch.linalg.vector_norm(image))
         done += 1
