@@ -43,7 +43,7 @@ def test_the_plan_is_shown_with_others_beside_it_and_says_what_it_rests_on(fleet
         "fast clients' rates 20% less",
         "A worst-case bound was minimised",
         "pessimistic about concurrency",
-        "constants (the paper's worked example; measure your own and pass --constants): A = 100, L = 1, B = 20",
+        "constants (the paper's worked example; measure yours: sojourn calibrate): A = 100, L = 1, B = 20",
         "the assumed service law matters",
         "simulated with deterministic: throughput +",
     ):

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.analyze import analyze
+from sojourn.cli.calibrate import calibrate
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
 from sojourn.cli.simulate import simulate
@@ -26,6 +27,7 @@ app.command()(analyze)
 app.command()(simulate)
 app.command()(fit)
 app.command()(train)
+app.command()(calibrate)
 
 
 def _version(wanted: bool) -> None:

@@ -38,7 +38,8 @@ def plan(
         bool, typer.Option("--free-step", help="Let the step exceed the theorem's largest, as the paper's figures do.")
     ] = False,
     constants: Annotated[
-        Path | None, typer.Option(help="TOML file with A, L and B, or A, L, sigma2 and G2 (and R2).")
+        Path | None,
+        typer.Option(help="TOML file with A, L and B, or A, L, sigma2 and G2 (and R2): see `sojourn calibrate`."),
     ] = None,
     weights: Annotated[str, typer.Option(help="Weight of a client in the objective: `equal` or `data`.")] = "equal",
     floor: Annotated[float, typer.Option(help="Least sampling probability of every client.")] = 0.0,

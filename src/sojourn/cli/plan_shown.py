@@ -135,7 +135,7 @@ class Shown:
 
     def _constants(self) -> str:
         facts = ", ".join(f"{key} = {value:g}" for key, value in self.constants.facts().items())
-        origin = "given" if self.given else "the paper's worked example; measure your own and pass --constants"
+        origin = "given" if self.given else "the paper's worked example; measure yours: sojourn calibrate"
         return f"constants ({origin}): {facts}"
 
     def _laws(self) -> list[str]:

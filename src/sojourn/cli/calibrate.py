@@ -1,0 +1,161 @@
+"""`sojourn calibrate`: the constants of a training problem, measured."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import AsJson, Overwrite
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+
+if TYPE_CHECKING:
+    from sojourn.theory.calibration import Calibration, Measured
+    from sojourn.train.config import TrainConfig
+
+
+def calibrate(
+    fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the run file instead.")] = None,
+    out: Annotated[Path, typer.Option(help="Write the constants to this file (TOML).")] = Path("constants.toml"),
+    config: Annotated[
+        Path | None, typer.Option(help="Run file (TOML), as for `sojourn train`; flags win.", show_default=False)
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="As for `sojourn train`: `digits` (default), ...")] = None,
+    partition: Annotated[str | None, typer.Option(help="Who holds what: `iid` (default), `classes(k=2)`, ...")] = None,
+    model: Annotated[str | None, typer.Option(help="`mlp(hidden=64)` (default), `cnn`, `resnet20`, ...")] = None,
+    batch_size: Annotated[str | None, typer.Option(help="Examples of a stochastic gradient (default 32).")] = None,
+    order: Annotated[str | None, typer.Option(help="Batches without (`shuffled`) or with replacement.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Weight of a client: `equal` or `data`.")] = None,
+    gradients: Annotated[str, typer.Option(help="Stochastic gradients to measure, over all points.")] = "400",
+    points: Annotated[str, typer.Option(help="Points of the training: first, last, others in between.")] = "3",
+    directions: Annotated[str, typer.Option(help="Leading directions of the curvature.")] = "10",
+    examples: Annotated[str, typer.Option(help="Examples for losses and curvatures, if there are more.")] = "2048",
+    confidence: Annotated[float, typer.Option(help="Chance that an interval holds the truth, at least.")] = 0.95,
+    steps: Annotated[str | None, typer.Option(help="Updates of the short training (default 1000).")] = None,
+    rate: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
+    seed: Annotated[str | None, typer.Option(help="Of partition, first model, training and measurement.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
+    augment: Annotated[str | None, typer.Option(help="What happens to images, as for `sojourn train`.")] = None,
+    device: Annotated[str | None, typer.Option(help="`cpu` or `cuda` (default: cuda where there is one).")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure A, L, sigma^2 and G^2 of a model on its data and clients, for `sojourn plan`.
+
+    Examples:
+    - `sojourn calibrate fleet.csv --data digits --partition "classes(k=2)" --model cnn --out constants.toml`
+
+    - `sojourn calibrate --config run.toml --gradients 1200 --points 5 --out constants.toml`
+
+    - `sojourn plan fleet.csv --budget-time 3600 --constants constants.toml`
+
+    """
+    from sojourn.cli.arguments import check_free, whole
+    from sojourn.cli.show import to_json
+
+    if out.suffix.lower() != ".toml":
+        raise InvalidInput(f"--out must end in .toml, got {out}; rename it")
+    check_free(overwrite, out)
+    if not out.absolute().parent.is_dir():
+        raise UnreadableFile(f"cannot write constants file {out}: its folder does not exist; make it first")
+    numbers = {"batch_size": batch_size, "steps": steps, "seed": seed}
+    words = {"data": data, "partition": partition, "model": model, "order": order, "weights": weights}
+    words |= {"dtype": dtype, "augment": augment, "device": device}
+    given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
+    given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
+    given |= {key: value for key, value in (("rate", rate), ("fleet", fleet and str(fleet))) if value is not None}
+    effort = {"gradients": gradients, "points": points, "directions": directions, "examples": examples}
+    settings = _config(config, given)
+    found = _measure(settings, {key: whole(key, text) for key, text in effort.items()}, confidence)
+    found.save(out)
+    if as_json:
+        typer.echo(to_json({"command": "calibrate", **_version(), **found.content()}))
+        return
+    _print(found)
+    typer.echo(f"wrote {out}, which contains no data", err=True)
+    typer.echo(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
+
+
+def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
+    """From flags and a run file; the training is short, too short to prepare waves for."""
+    from sojourn.train.config import TrainConfig
+
+    if path is not None:
+        return TrainConfig.load(path, **given).resolved(execution="one-by-one")
+    if "fleet" not in given:
+        raise InvalidInput("a calibration needs a fleet, got none; name a fleet file, or give --config with one in it")
+    return TrainConfig(**given, execution="one-by-one")
+
+
+def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -> "Calibration":
+    from sojourn.cli.show import progress
+    from sojourn.cli.train_progress import loading_bar
+
+    try:
+        import torch
+    except ImportError:
+        raise SojournError("calibration needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
+
+    from sojourn.train.build import build
+    from sojourn.train.calibration.calibrate import Effort, calibrate
+
+    torch.set_num_threads(1)
+    wanted = Effort(**effort, confidence=confidence)
+    with loading_bar() as watch:
+        built = build(config, watch)
+    with progress("measuring") as report:
+        return calibrate(built, wanted, report)
+
+
+_MEANING = {
+    "A": "first loss minus the lowest reached; at most the first",
+    "L": "largest curvature met, mean loss and clients",
+    "sigma2": "variance of a stochastic gradient, largest client",
+    "G2": "squared distance from the mean gradient, largest client",
+}
+
+
+def _print(found: "Calibration") -> None:
+    from sojourn.cli.show import number, table
+
+    level = f"{100 * found.confidence:g}% interval"
+    four = {key: getattr(found, key) for key in _MEANING}
+    rows = [[key, number(one.value, 4), _range(one, 4), _MEANING[key]] for key, one in four.items()]
+    run = found.run
+    title = f"{run['model']} ({run['parameters']} parameters) on {run['data']}, {run['partition']}, "
+    table(f"{title}batches of {run['batch_size']}", ["constant", "measured", level, "meaning"], rows)
+    heads = ["step", "loss", "L", "lead of mean loss", "lowest", "sigma2, mean", "largest", "G2, mean", "largest"]
+    keys = ("sigma2_mean", "sigma2", "G2_mean", "G2")
+    rows = [
+        [
+            str(one.step),
+            *(number(value, 4) for value in (one.loss.value, one.L.value, one.curvature, one.lowest)),
+            *(f"{number(getattr(one, key).value, 3)} ({_range(getattr(one, key))})" for key in keys),
+        ]
+        for one in found.points
+    ]
+    table("at points of a short training", heads, rows, _notes(found))
+
+
+def _notes(found: "Calibration") -> list[str]:
+    """What a reader of the numbers should know."""
+    notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
+    if found.points[-1].loss.value > found.points[0].loss.value:
+        notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
+    if found.asked < found.clients:
+        notes.append(f"{found.asked} of {found.clients} clients were asked: what is largest, is so among them")
+    if not found.exact:
+        notes.append("losses and curvatures are those of a random choice of examples, not of all")
+    notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")
+    return notes
+
+
+def _range(one: "Measured", digits: int = 3) -> str:
+    from sojourn.cli.show import number
+
+    return f"{number(one.low, digits)} to {number(one.high, digits)}"
+
+
+def _version() -> dict[str, str]:
+    from sojourn import __version__
+
+    return {"sojourn": __version__}

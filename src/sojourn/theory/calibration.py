@@ -1,0 +1,208 @@
+"""Calibration: measured constants with their intervals, the spectrum and what goes along it; constants.toml.
+
+The file begins with the constants that a plan needs, so that it is a constants file like any other; how they were
+measured stands below in the table `calibration`. It holds no data.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.theory.constants import Constants
+from sojourn.toml_file import read_toml
+from sojourn.version import __version__
+
+SCHEMA = 1
+CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
+KEYS = ("A", "L", "sigma2", "G2")
+
+
+class Measured(NamedTuple):
+    """A number and its interval."""
+
+    value: float
+    """The estimate."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+@dataclass(frozen=True)
+class PointMeasured:
+    """What was measured at one point of a training."""
+
+    step: int
+    """Updates received before."""
+    time: float
+    """Virtual time."""
+    loss: Measured
+    """The objective."""
+    gradient2: float
+    """Squared norm of its gradient."""
+    L: Measured
+    """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
+    secant: float
+    """Change of the mean gradient along one step downhill of the training's size, over the length of the step."""
+    curvature: float
+    """Largest curvature of the mean loss alone."""
+    lowest: float
+    """Lowest curvature of the mean loss that was seen."""
+    sigma2: Measured
+    """Variance of a stochastic gradient, of the client where it is largest."""
+    sigma2_mean: Measured
+    """The same, mean over the clients."""
+    G2: Measured
+    """Squared distance of a client's gradient from the mean gradient, of the client where it is largest."""
+    G2_mean: Measured
+    """The same, mean over the clients."""
+    eigenvalues: tuple[float, ...]
+    """Leading curvatures of the mean loss, falling."""
+    residuals: tuple[float, ...]
+    """Distance from each within which an eigenvalue lies."""
+    noise: tuple[Measured, ...]
+    """Mean variance of a stochastic gradient along the direction of each."""
+    heterogeneity: tuple[Measured, ...]
+    """Mean squared distance of the clients' gradients from their mean along the direction of each."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The constants of a training problem as measured."""
+
+    A: Measured
+    """First loss minus the lowest."""
+    L: Measured
+    """Largest over the points."""
+    sigma2: Measured
+    """Largest over points and clients."""
+    G2: Measured
+    """Largest over points and clients."""
+    confidence: float
+    """Of the intervals, at least."""
+    clients: int
+    """Clients in all."""
+    asked: int
+    """Of them, clients that computed gradients."""
+    gradients: int
+    """Stochastic gradients computed, training not counted."""
+    products: int
+    """Products with a Hessian."""
+    exact: bool
+    """Whether losses and curvatures are those of all examples; false = of a random choice."""
+    points: tuple[PointMeasured, ...]
+    """Where it was measured."""
+    run: Mapping[str, str | int | float]
+    """Of what: data, partition, model, batch size and so on."""
+
+    @property
+    def constants(self) -> Constants:
+        """For the bounds."""
+        return Constants(**{key: getattr(self, key).value for key in KEYS})
+
+    def save(self, path: str | Path) -> None:
+        """Write constants.toml; a file that is there is replaced in one go."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        try:
+            partial.write_text("\n".join(_lines(self)) + "\n", "utf-8")
+            partial.replace(target)
+        except OSError as error:
+            raise UnreadableFile(f"cannot write constants file {path}: {error.strerror}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Calibration":
+        """Read a file that `save` wrote."""
+        content = read_toml("constants file", path)
+        told = content.get("calibration")
+        if not isinstance(told, dict):
+            raise InvalidInput(f"constants file {path} has no table calibration; write it with sojourn calibrate")
+        if told.get("schema") != SCHEMA:
+            raise UnreadableFile(
+                f"constants file {path} has schema {told.get('schema')}, this sojourn reads {SCHEMA}; use a newer one"
+            )
+        try:
+            four: dict[str, Any] = {key: Measured(content[key], *told["interval"][key]) for key in KEYS}
+            plain = {key: told[key] for key in ("confidence", "clients", "asked", "gradients", "products", "exact")}
+            points = tuple(_point(one) for one in told["point"])
+            return cls(**four, **plain, points=points, run=told["run"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableFile(
+                f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
+            ) from None
+
+    def content(self) -> dict[str, Any]:
+        """As plain values."""
+        four = {key: getattr(self, key)._asdict() for key in KEYS}
+        plain = {
+            key: getattr(self, key) for key in ("confidence", "clients", "asked", "gradients", "products", "exact")
+        }
+        points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
+        return {**four, **plain, "points": points, "run": dict(self.run)}
+
+
+_NOTES = {
+    "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
+    "L": "largest curvature at the points below, of the mean loss and of the clients' own",
+    "sigma2": "variance of a stochastic gradient, largest over clients and points",
+    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",
+}
+
+
+def _lines(found: Calibration) -> Iterator[str]:
+    yield "# Constants of a training problem, measured by sojourn calibrate."
+    yield f"# This file contains {CONTAINS}."
+    for key, note in _NOTES.items():
+        yield f"{key} = {_text(getattr(found, key).value)}  # {note}"
+    yield "\n[calibration]"
+    facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
+    facts |= {key: getattr(found, key) for key in ("clients", "asked", "gradients", "products", "exact")}
+    yield from _pairs(facts)
+    yield "\n[calibration.interval]"
+    yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})
+    yield "\n[calibration.run]"
+    yield from _pairs(found.run)
+    for one in found.points:
+        yield "\n[[calibration.point]]"
+        yield from _pairs({item.name: _plain(getattr(one, item.name)) for item in fields(one)})
+
+
+def _plain(value: Any) -> Any:
+    """Measured numbers as tables, several of them as one table of lists."""
+    if isinstance(value, Measured):
+        return value._asdict()
+    if isinstance(value, tuple) and value and isinstance(value[0], Measured):
+        return {key: [getattr(one, key) for one in value] for key in Measured._fields}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {_text(value)}" for key, value in values.items())
+
+
+def _text(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_pairs(value))} }}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(_text(one) for one in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _point(told: dict[str, Any]) -> PointMeasured:
+    return PointMeasured(**{item.name: _read(told[item.name]) for item in fields(PointMeasured)})
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict) and isinstance(value["value"], list):
+        rows = zip(*(value[key] for key in Measured._fields), strict=True)
+        return tuple(Measured(*row) for row in rows)
+    if isinstance(value, dict):
+        return Measured(**value)
+    return tuple(value) if isinstance(value, list) else value
