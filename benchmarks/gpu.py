@@ -136,11 +136,43 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
+KINDS = {
+    "convolutions, forward and of their inputs": ("convolve", "input_gradient", "fprop", "dgrad", "conv"),
+    "gradients of convolution kernels": ("kernel_gradient", "wgrad", "reduce_kernel"),
+    "GroupNorm with the sum and cut after it": ("normalise",),
+    "the rest of the network": ("triton_", "gemm", "cutlass", "softmax"),
+    "batches: gathered, cropped, flipped, scaled": ("index", "addcmul", "arange", "where"),
+    "server: steps, sizes of updates": ("dot_kernel", "reduce_1Block", "CUDAFunctor_add"),
+}
+
+
+def kind_of(kernel: str) -> str:
+    for kind, words in KINDS.items():
+        if any(word in kernel for word in words):
+            return kind
+    return "copies into graphs and out of them, and what else there is"
+
+
+def by_kind(taken: torch.profiler.profile) -> str:
+    """Time of the device by kind of work, as a table; only kernels count, not the calls that started them."""
+    spent: dict[str, float] = {}
+    for event in taken.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            spent[kind_of(event.name)] = spent.get(kind_of(event.name), 0.0) + event.time_range.elapsed_us()
+    total = sum(spent.values())
+    rows = sorted(spent.items(), key=lambda row: -row[1])
+    return "\n".join(
+        ["| kind | ms | share |", "|---|---|---|"]
+        + [f"| {kind} | {value / 1000:.2f} | {value / total:.1%} |" for kind, value in rows]
+    )
+
+
 def profile(replays: list[Replay], arguments: argparse.Namespace) -> None:
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=kinds) as taken:
         advance(replays, arguments.warm + arguments.steps + 20)
         synchronise()
+    (arguments.out / "profile.md").write_text(by_kind(taken) + "\n")
     table = taken.key_averages().table(sort_by="self_cuda_time_total", row_limit=40, max_name_column_width=70)
     (arguments.out / "profile-device.txt").write_text(table)
     table = taken.key_averages().table(sort_by="self_cpu_time_total", row_limit=30, max_name_column_width=70)

@@ -25,6 +25,7 @@ import planning
 import simpy_peer
 import train_peers
 import training
+import wave_rows
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, Case, Side
 from events_side import Events
@@ -86,6 +87,8 @@ def main() -> None:
     _print(f"a whole plan, n={clients}, joint C", planning.against_differences(clients))
     for model in training.MODELS:
         _print(f"a gradient, {model}, n=100, C=100", training.rows(model, arguments.rounds))
+    for model, clients, batch in wave_rows.CASES:
+        _print(f"an update, {model}, n=C={clients}, batch {batch}", wave_rows.rows(model, clients, batch))
     print("\n" + planning.HEAD)
     print("\n".join(planning.at_scale()))
     if arguments.long:

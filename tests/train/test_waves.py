@@ -134,6 +134,20 @@ def test_no_task_is_computed_twice_or_for_nothing(fleet) -> None:
     assert sum(counting.sizes) == STEPS
 
 
+def test_no_more_updates_than_tasks_wait_and_none_holds_on_to_its_stack(fleet) -> None:
+    built = _built(fleet, model="mlp(hidden=8)", concurrency=25)
+    replay = _replay(built, True)
+    most = 0
+    for received in range(1, STEPS):
+        replay.advance(received)
+        assert len(replay.ready) <= len(replay.pending) <= 25
+        for ready in replay.ready.values():
+            gradient = ready.update.gradient
+            assert gradient.untyped_storage().nbytes() == gradient.nbytes
+        most = max(most, len(replay.ready))
+    assert most > 5
+
+
 def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
     config = TrainConfig(fleet, steps=STEPS, dtype="float64", partition="classes(k=2)", model="mlp(hidden=8)")
     configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, rate=0.01)]

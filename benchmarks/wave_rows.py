@@ -1,0 +1,57 @@
+"""An update of a training run whose tasks are computed in waves, beside the same run one by one, on the processor."""
+
+import tempfile
+from pathlib import Path
+from time import process_time
+
+import torch
+from figure import Figure
+
+from sojourn.train.build import build
+from sojourn.train.config import TrainConfig
+from sojourn.train.replay import Replay
+
+CASES = (  # model, clients and tasks, batch
+    ("mlp", 10, 16),
+    ("cnn", 10, 16),
+    ("mlp", 100, 8),
+    ("cnn", 100, 8),
+    ("resnet20(width=4)", 100, 8),
+    ("mlp", 1000, 1),
+    ("cnn", 1000, 1),
+)
+TURNS = 5
+PIECES = {
+    "mlp": 400,
+    "cnn": 120,
+    "resnet20(width=4)": 40,
+}  # updates of a turn: several waves, even of a thousand clients
+
+
+def rows(model: str, clients: int, batch: int) -> list[Figure]:
+    """One by one first, then in waves; both must end near the same model."""
+    torch.set_num_threads(1)
+    piece = PIECES[model] * (4 if clients == 1000 else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = Path(folder) / "fleet.csv"
+        fleet.write_text(f"name,count,rate\nfast,{clients // 2},4\nslow,{clients // 2},1\n")
+        steps = clients + TURNS * piece  # the first waves, of all that begin together, are not counted
+        config = TrainConfig(str(fleet), model=model, batch_size=batch, steps=steps, rate=0.01)
+        sides = [_replay(config.resolved(execution=kind)) for kind in ("one-by-one", "waves")]
+    figures = [Figure("sojourn, one by one", []), Figure("sojourn, waves", [], most=1.1)]
+    for side in sides:
+        side.advance(clients)
+    for _ in range(TURNS):
+        for figure, side in zip(figures, sides, strict=True):
+            began = process_time()
+            side.advance(side.received + piece)
+            figure.seconds.append((process_time() - began) / piece)
+    off = float((sides[0].params - sides[1].params).norm() / sides[0].params.norm())
+    if not off <= 0.05:  # rounding, which a few hundred steps of a residual network amplify
+        raise SystemExit(f"{model}: one by one and waves end {off:g} apart")
+    return figures
+
+
+def _replay(config: TrainConfig) -> Replay:
+    built = build(config)
+    return Replay(built.algorithm, built.federation, built.simulate(), built.setting, built.executor)
