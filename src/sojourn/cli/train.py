@@ -120,8 +120,8 @@ def train(
         from sojourn.report.figures import pyplot
 
         pyplot()  # says now, not after the training, that it is missing
-    configs = _configs(config, given, None if seeds is None else whole("seeds", seeds), out if resume else None)
-    several = seeds is not None or len(configs) > 1
+    many = None if seeds is None else whole("seeds", seeds)
+    configs, several = _configs(config, given, many, out if resume else None)
     runs, outcomes = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
     if pictures:
         _draw(runs, out)
@@ -132,17 +132,19 @@ def train(
         raise typer.Exit(130)
 
 
-def _configs(path: Path | None, given: dict[str, Any], many: int | None, resumed: Path | None) -> "list[TrainConfig]":
-    """One run, or one for each of several seeds; those that are only to be resumed are described by their folders."""
+def _configs(
+    path: Path | None, given: dict[str, Any], many: int | None, resumed: Path | None
+) -> "tuple[list[TrainConfig], bool]":
+    """One run, or one for each seed, and whether each has a folder of its own; runs to be resumed are in theirs."""
     from sojourn.train.run import config_of
 
     if many is not None and many < 1:
         raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
     folders = sorted(resumed.glob("seed-*/config.json")) if resumed is not None else []
     if path is None and not given and many is None and folders:
-        return [config_of(folder.parent) for folder in folders]
+        return [config_of(folder.parent) for folder in folders], True
     first = _config(path, given, resumed)
-    return [first.resolved(seed=first.seed + number) for number in range(many or 1)]
+    return [first.resolved(seed=first.seed + number) for number in range(many or 1)], many is not None
 
 
 def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":

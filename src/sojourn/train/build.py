@@ -123,7 +123,7 @@ def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
     idle = {
         "server": config.server != "sgd" and not hasattr(method, "server"),
         "weights": config.weights != "equal" and not method.weighs,
-        "local_rate": plain and config.local_rate is not None,
+        "local_rate": plain and config.local_rate not in (None, config.rate),
         "momentum": local.plain and config.momentum > 0,
     }
     return [key for key, yes in idle.items() if yes]
