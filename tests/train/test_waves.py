@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
-from sojourn.report.training_figures import read_metrics
 from sojourn.train.build import Built, build
 from sojourn.train.config import TrainConfig
 from sojourn.train.executor import Job, OneByOne, drive
 from sojourn.train.local import Update
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Replay
 from sojourn.train.run import Run, together, train
 from sojourn.train.waves import Waves, vectorised
@@ -164,13 +164,16 @@ def test_a_run_in_waves_interrupted_anywhere_goes_on_to_the_same_bits(fleet, tmp
     class Stop(Exception):
         pass
 
-    def look(done: int, total: int, facts: dict) -> None:
-        if done >= limit:
-            raise Stop
+    def until(limit: int):
+        def look(done: int, total: int, facts: dict) -> None:
+            if done >= limit:
+                raise Stop
+
+        return look
 
     for limit in (13, 41, 77):
         with pytest.raises(Stop):
-            train(config, tmp_path / "broken", resume=True, checkpoint_every=5, progress=look)
+            train(config, tmp_path / "broken", resume=True, checkpoint_every=5, progress=until(limit))
     train(config, tmp_path / "broken", resume=True)
     one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "broken"))
     assert one == other

@@ -215,8 +215,14 @@ def together(
     checkpoint_seconds: float = 60.0,
     checkpoint_every: int | None = None,
     progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    diverged: Callable[[Run, Diverged], None] | None = None,
 ) -> list[Outcome]:
-    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together."""
+    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together.
+
+    `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all, unless `diverged`
+    takes note of it: then the others go on.
+    """
     done = {id(run): run.replay.received for run in runs}
     total = sum(run.total for run in runs)
 
@@ -228,13 +234,20 @@ def together(
 
         return None if progress is None else sum_up
 
-    with _interruptible() as stop, ExitStack() as locks:
+    def course(run: Run, halt: threading.Event) -> Course[Outcome]:
+        try:
+            return (yield from run.course(halt, checkpoint_seconds, checkpoint_every, report(run)))
+        except Diverged as error:
+            if diverged is None:
+                raise
+            diverged(run, error)
+            return Outcome(run.folder, False, run.replay.received, run.metrics.last)
+
+    with ExitStack() as held:
+        halt = stop or held.enter_context(_interruptible())
         for run in runs:
-            locks.enter_context(_alone(run.folder))
-        courses = [
-            (run.course(stop, checkpoint_seconds, checkpoint_every, report(run)), run.built.executor) for run in runs
-        ]
-        return drive(courses)
+            held.enter_context(_alone(run.folder))
+        return drive([(course(run, halt), run.built.executor) for run in runs])
 
 
 def config_of(folder: str | Path) -> TrainConfig:
