@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.analyze import analyze
+from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
 from sojourn.cli.simulate import simulate
+from sojourn.cli.sweep import sweep
 from sojourn.cli.train import train
 from sojourn.errors import SojournError
 from sojourn.version import __version__
@@ -26,6 +28,8 @@ app.command()(analyze)
 app.command()(simulate)
 app.command()(fit)
 app.command()(train)
+app.command()(compare)
+app.command()(sweep)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,104 @@
+"""Many cells in processes of this machine."""
+
+import shutil
+
+import pytest
+from some_cells import contents, fleet_file, seeds, small
+
+from sojourn.errors import InvalidInput
+from sojourn.sweep.cell import Cell, Cells, ended
+from sojourn.sweep.run_cells import run_cells
+from sojourn.train.run import train
+
+
+@pytest.fixture
+def fleet(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_CELLS", str(tmp_path))
+    return fleet_file(tmp_path)
+
+
+def own(fleet: str, function: str) -> Cell:
+    return Cell(function, small(fleet, data=f"some_cells:{function}", partition="iid", batch_size=2))
+
+
+def test_cells_end_in_the_bits_of_a_plain_run_whatever_the_number_of_jobs(fleet, tmp_path):
+    cells = seeds(fleet, 3)
+    for jobs in (1, 2):
+        swept = run_cells(cells, tmp_path / str(jobs), jobs=jobs)
+        assert (swept.cells, swept.ended, swept.failures, swept.interrupted) == (3, 3, {}, False)
+    train(cells[1].config, tmp_path / "plain" / cells[1].folder_name)
+    plain = contents(tmp_path / "plain")
+    assert len(plain) == 3
+    for jobs in (1, 2):
+        assert plain.items() <= contents(tmp_path / str(jobs) / "cells").items()
+
+
+def test_what_has_ended_is_left_alone_and_twins_are_trained_once(fleet, tmp_path):
+    cells = seeds(fleet, 2)
+    run_cells(cells[:1], tmp_path / "out", jobs=2)
+    first = Cells(tmp_path / "out").of(cells[0])
+    before = (first / "summary.json").stat().st_mtime_ns
+    seen = []
+    swept = run_cells([*cells, Cell("twin", cells[1].config)], tmp_path / "out", watch=lambda *told: seen.append(told))
+    assert (swept.cells, swept.ended) == (2, 2)
+    assert (first / "summary.json").stat().st_mtime_ns == before
+    assert seen == [(2, 2, "seed 1")]
+
+
+def test_a_cell_that_raises_is_tried_once_more_and_the_rest_goes_on(fleet, tmp_path):
+    cells = [own(fleet, "wrong"), own(fleet, "wrong_once"), own(fleet, "pairs")]
+    swept = run_cells(cells, tmp_path / "out", jobs=2)
+    assert swept.ended == 2
+    assert sorted(swept.retried) == ["wrong", "wrong_once"]
+    assert swept.failures == {"wrong": "RuntimeError: no such luck"}
+    report = next((tmp_path / "out" / "failures").iterdir()).read_text()
+    assert "no such luck" in report
+    assert "Traceback" in report
+
+
+def test_a_cell_that_kills_its_process_is_convicted_alone_and_its_neighbours_are_not(fleet, tmp_path):
+    cells = [own(fleet, "deadly"), own(fleet, "deadly_once"), *seeds(fleet, 3)]
+    swept = run_cells(cells, tmp_path / "out", jobs=2)
+    assert swept.ended == 4
+    assert list(swept.failures) == ["deadly"]
+    assert "its process died" in swept.failures["deadly"]
+    assert "deadly_once" in swept.retried
+
+
+def test_a_cell_that_diverges_has_ended_and_is_not_tried_again(fleet, tmp_path):
+    cell = Cell("far", small(fleet, rate=1e20, model="mlp"))
+    for _ in range(2):
+        swept = run_cells([cell], tmp_path / "out", jobs=2)
+        assert (swept.ended, swept.failures, swept.retried) == (1, {}, [])
+    assert ended(Cells(tmp_path / "out").of(cell)) == "diverged"
+
+
+def test_the_work_of_two_machines_in_one_folder_is_the_work_of_both(fleet, tmp_path):
+    cells = seeds(fleet, 4)
+    (tmp_path / "elsewhere").mkdir()
+    same = fleet_file(tmp_path / "elsewhere", "another-name.csv")
+    run_cells(cells[:2], tmp_path / "one", jobs=2)
+    run_cells(seeds(same, 4)[2:], tmp_path / "two", jobs=2)
+    shutil.copytree(tmp_path / "two", tmp_path / "one", dirs_exist_ok=True)
+    swept = run_cells(cells, tmp_path / "one", watch=lambda *told: pytest.fail("nothing is left to do"))
+    assert (swept.cells, swept.ended) == (4, 4)
+
+
+def test_the_hash_knows_what_lies_in_the_files_and_not_where_they_lie(fleet, tmp_path):
+    cell = Cell("one", small(fleet))
+    (tmp_path / "there").mkdir()
+    assert Cell("two", small(fleet_file(tmp_path / "there"))).hash == cell.hash
+    assert Cell("one", small(fleet, seed=1)).hash != cell.hash
+    assert Cell("one", small(fleet, sampling="speed")).hash != cell.hash
+    other = tmp_path / "other.csv"
+    other.write_text("name,count,rate\nfast,6,4\nslow,4,2\n")
+    assert Cell("one", small(str(other))).hash != cell.hash
+    images = [Cell("one", small(fleet, data=text)).hash for text in ("cifar10(folder=/a)", "cifar10(folder=/b)")]
+    assert images[0] == images[1] == Cell("one", small(fleet, data="cifar10")).hash
+
+
+def test_a_place_that_is_none_is_refused(fleet, tmp_path):
+    with pytest.raises(InvalidInput, match="on must be one of here, ray, got 'there'"):
+        run_cells(seeds(fleet, 1), tmp_path, on="there")
+    with pytest.raises(InvalidInput, match="jobs must be a whole number of at least 1, got 0"):
+        run_cells(seeds(fleet, 1), tmp_path, jobs=0)
