@@ -3,12 +3,15 @@
 import os
 import signal
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 
 from sojourn.data.dataset import Dataset
 from sojourn.sweep.cell import Cell
 from sojourn.train.config import TrainConfig
+
+MARKS = Path(os.environ.setdefault("SOME_CELLS", mkdtemp(prefix="some-cells-")))  # processes inherit it
 
 
 def fleet_file(folder: Path, name: str = "fleet.csv") -> str:
@@ -45,7 +48,7 @@ def deadly() -> Dataset:
 
 def deadly_once() -> Dataset:
     """Kills the first process that loads it."""
-    mark = Path(os.environ["SOME_CELLS"]) / "died"
+    mark = MARKS / "died"
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -57,8 +60,14 @@ def wrong() -> Dataset:
 
 
 def wrong_once() -> Dataset:
-    mark = Path(os.environ["SOME_CELLS"]) / "raised"
+    mark = MARKS / "raised"
     if not mark.exists():
         mark.touch()
         raise RuntimeError("not yet")
+    return pairs()
+
+
+def pairs_by_pid() -> Dataset:
+    """Leaves word of which process loaded it."""
+    (MARKS / f"{os.getpid()}.pid").touch()
     return pairs()

@@ -12,8 +12,7 @@ from sojourn.train.run import train
 
 
 @pytest.fixture
-def fleet(tmp_path, monkeypatch):
-    monkeypatch.setenv("SOME_CELLS", str(tmp_path))
+def fleet(tmp_path):
     return fleet_file(tmp_path)
 
 

@@ -31,6 +31,8 @@ def comparison_picture(
         panel.grid(alpha=0.25)
     for panel in panels[:, 0]:
         panel.set_ylabel(LABELS.get(key, key))
+    if key == "accuracy":  # Student's interval knows of no such bounds
+        panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(names)), frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11)

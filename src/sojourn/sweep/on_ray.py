@@ -59,7 +59,8 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
     except ConnectionError as error:
         if address is not None:
             raise SojournError(f"there is no Ray cluster at {address} ({error}); start it, or name another") from None
-        ray.init(num_cpus=jobs, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
+        closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
+        ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, **closed, **quiet)
     try:
         yield
     finally:
@@ -94,7 +95,8 @@ def on_ray(
 def _sent(lot: Lot, ticket: Path, seconds: float) -> Any:
     import ray
 
-    on_gpu = any(member.config.device == "cuda" for member in lot.members)
+    wanted = {member.config.device for member in lot.members}
+    on_gpu = "cuda" in wanted or ("auto" in wanted and ray.cluster_resources().get("GPU", 0) >= 1)
     remote = ray.remote(num_cpus=1, num_gpus=int(on_gpu), max_retries=0)(train_there)
     paths = {getattr(member.config, key) for member in lot.members for key in INPUTS}
     inputs = {path: Path(path).read_bytes() for path in paths if path is not None and Path(path).is_file()}
@@ -107,7 +109,8 @@ def _received(task: Any, lot: Lot) -> dict[str, Ending]:
     try:
         told, files = ray.get(task)
     except ray.exceptions.RayError as error:
-        died = Ending("died", f"its process died ({type(error).__name__}: {str(error).strip().splitlines()[0]})")
+        said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        died = Ending("died", f"its process died ({type(error).__name__}: {said})")
         return {member.hash: died for member in lot.members}
     for member in lot.members:
         _unpack(files.get(member.hash, {}), member.folder)
