@@ -55,6 +55,8 @@ def _work(lot: Lot, ticket: Path, parent: int, seconds: float) -> tuple[str, dic
     begun = ticket / lot.key
     begun.write_text(str(os.getpid()), "utf-8")
     told = train_lot(lot, lambda: (ticket / STOP).exists() or os.getppid() != parent, seconds)
+    if os.getppid() != parent:  # nobody is left to report to, or to be given work by
+        os._exit(1)
     begun.unlink(missing_ok=True)
     return lot.key, told
 
