@@ -1,6 +1,8 @@
 """Many cells in processes of this machine."""
 
+import fcntl
 import shutil
+import threading
 
 import pytest
 from some_cells import contents, fleet_file, seeds, small
@@ -101,3 +103,37 @@ def test_a_place_that_is_none_is_refused(fleet, tmp_path):
         run_cells(seeds(fleet, 1), tmp_path, on="there")
     with pytest.raises(InvalidInput, match="jobs must be a whole number of at least 1, got 0"):
         run_cells(seeds(fleet, 1), tmp_path, jobs=0)
+
+
+def test_cells_that_share_waves_do_not_share_their_troubles(fleet, tmp_path):
+    cells = [
+        *seeds(fleet, 2),
+        Cell("far", small(fleet, rate=1e20)),
+        Cell("too many", small(fleet, algorithm="fedavg", concurrency=11)),
+    ]
+    swept = run_cells(cells, tmp_path / "out", jobs=1, together=8)
+    assert swept.ended == 3
+    assert list(swept.failures) == ["too many"]
+    where = Cells(tmp_path / "out")
+    assert [ended(where.of(cell)) for cell in cells] == ["complete", "complete", "diverged", None]
+
+
+def test_a_cell_that_someone_else_trains_is_waited_for(fleet, tmp_path, monkeypatch):
+    cells = seeds(fleet, 2)
+    folder = Cells(tmp_path / "out").of(cells[0])
+    folder.mkdir(parents=True)
+    monkeypatch.setattr("sojourn.sweep.run_cells.PATIENCE", 0.2)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        someone = threading.Timer(
+            3.0, lambda: (train(cells[0].config, tmp_path / "theirs"), _arrive(tmp_path / "theirs", folder))
+        )
+        someone.start()
+        swept = run_cells(cells, tmp_path / "out", jobs=2)
+        someone.join()
+    assert (swept.ended, swept.failures, swept.retried) == (2, {}, [])
+
+
+def _arrive(source, folder):
+    for name in ("config.json", "metrics.csv", "summary.json"):
+        shutil.copy(source / name, folder / name)

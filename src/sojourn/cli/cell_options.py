@@ -19,7 +19,9 @@ Address = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many cells there are and how many are done.")]
 Seconds = Annotated[float, typer.Option(help="Time between two checkpoints of a cell.")]
-Together = Annotated[int | None, typer.Option(help="Cells that share the waves of one GPU (default 16).")]
+Together = Annotated[
+    int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
+]
 
 
 @contextmanager

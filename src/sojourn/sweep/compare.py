@@ -17,7 +17,7 @@ from sojourn.sweep.axes import AXES
 from sojourn.sweep.cell import Cell, Cells, without_twins
 from sojourn.sweep.comparison import Comparison
 from sojourn.sweep.found import find, write_csv
-from sojourn.sweep.pairing import mixed, unpaired
+from sojourn.sweep.pairing import mixed, unpaired, unused
 from sojourn.sweep.run_cells import Swept, run_cells
 from sojourn.sweep.standing import Runs, curves, standing, to_target
 from sojourn.sweep.tuning import Tuned, tune
@@ -175,7 +175,7 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
         notes.append("one seed: there are no intervals")
     if not tuned.chosen and any(method.tuned for method in comparison.methods):
         notes.append("the rates were not tuned")
-    return notes + unpaired(runs) + mixed(runs)
+    return notes + unused(runs) + unpaired(runs) + mixed(runs)
 
 
 def summary(comparison: Comparison, compared: Compared) -> dict[str, Any]:

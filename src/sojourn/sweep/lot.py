@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sojourn.train.replay import Diverged
     from sojourn.train.run import Run
 
-STOPPED = "stopped"
+STOPPED, BUSY = "stopped", "busy"
 LOOK = 0.2  # seconds between two looks whether to stop
 _SHARED = ("data", "holdout", "judged_on", "model", "execution", "device", "precision", "dtype", "augment")
 _WORK = ("local_steps", "local_epochs", "batch_size", "momentum", "weight_decay", "proximal", "clip")
@@ -54,7 +54,7 @@ class Ending(NamedTuple):
     """What became of a cell."""
 
     word: str
-    """`complete`, `diverged`, `stopped` (it can be taken up again), `failed`, or `died` with its process."""
+    """`complete`, `diverged`, `stopped` (can be taken up again), `busy` (someone else is at it), `failed`, `died`."""
     error: str = ""
     """What went wrong, in a sentence."""
     details: str = ""
@@ -97,13 +97,16 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.train.run import Run
+    from sojourn.train.run import Run, busy
 
     first: Run | None = None
     for member in lot.members:
         word = ended(member.folder)
         if word is not None:  # by someone else in the meantime
             told[member.hash] = Ending(word)
+            continue
+        if busy(member.folder):
+            told[member.hash] = Ending(BUSY)
             continue
         try:
             run = Run(member.config, member.folder, resume=True, like=first.built if first else None)

@@ -24,6 +24,15 @@ def unpaired(runs: Runs) -> list[str]:
     return notes
 
 
+def unused(runs: Runs) -> list[str]:
+    """Settings that a method does not look at, as sentences."""
+    notes = []
+    for name, mine in runs.items():
+        keys = sorted({str(key) for run in mine.values() for key in run.facts.get("unused", [])})
+        notes += [f"{key} has no effect on {name}" for key in keys]
+    return notes
+
+
 def mixed(runs: Runs) -> list[str]:
     """Devices and versions that the runs do not share, as sentences."""
     every = [run.identity() for mine in runs.values() for run in mine.values()]

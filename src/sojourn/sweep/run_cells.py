@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from sojourn.call_text import listed
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.sweep.cell import Cell, Cells, without_twins
 from sojourn.sweep.here import STOP, check_joblib, here
-from sojourn.sweep.lot import STOPPED, Ending, Lot, lots_of
+from sojourn.sweep.images import prepare
+from sojourn.sweep.lot import BUSY, STOPPED, Ending, Lot, lots_of
 
 PLACES = ("here", "ray")
 ATTEMPTS = 2
 ON_GPU = 16  # cells that share the waves of one GPU
+PATIENCE = 2.0  # seconds between two looks at cells that another sweep is training
 
 Watch = Callable[[int, int, str], None]
 """Told (cells ended, cells in all, what happened)."""
@@ -79,16 +82,18 @@ class _Sweeper:
         self._alone: list[Cell] = []  # died: by itself, so that another death is its own
         self._unheard: list[Lot] = []  # not begun when the others died
         self._exact = False
+        self._idle = True  # nothing has happened in this pass
 
     def run(self, jobs: int | None, on: str, address: str | None, seconds: float, together: int | None) -> None:
         gpu = _uses_gpu(list(self._cells.values()))
-        share = (together or ON_GPU) if gpu else 1
+        share = together or (ON_GPU if gpu else 1)
         many = jobs or (1 if gpu else _cores())
         self._exact = on == "ray" and share == 1  # there a process dies alone
         self._where.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             if on == "here":
                 check_joblib()
+                prepare(cell.config.data for cell in self._cells.values())
                 place, limit = here, many
             else:
                 from sojourn.sweep.on_ray import cluster, on_ray
@@ -118,6 +123,10 @@ class _Sweeper:
             cell = self._cells[key]
             if ending.word == STOPPED:
                 continue
+            if ending.word == BUSY:
+                self._again.append(cell)
+                continue
+            self._idle = False
             if ending.word in ("complete", "diverged"):
                 self._swept.ended += 1
                 self._report(cell).unlink(missing_ok=True)
@@ -141,6 +150,9 @@ class _Sweeper:
             waiting, self._unheard = self._unheard, []
             return waiting
         again, self._again = self._again, []
+        if again and self._idle:  # all that is left is being trained by others
+            time.sleep(PATIENCE)
+        self._idle = True
         return lots_of(again, self._where, share)
 
     def _fail(self, cell: Cell, ending: Ending) -> None:

@@ -124,7 +124,7 @@ class Run:
         if config.exists() and trace.exists():
             return
         self.trace.save(trace)
-        _write(config, {**self._identity, "versions": _versions()})
+        _write(config, {**self._identity, "versions": _versions(), "unused": self.built.unused})
 
     def go(
         self,
@@ -263,6 +263,17 @@ def train(config: TrainConfig, folder: str | Path, resume: bool = False, **optio
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     return Run(config, folder, resume).go(**options)
+
+
+def busy(folder: str | Path) -> bool:
+    """Whether another process is training in a folder."""
+    if not (Path(folder) / "lock").exists():
+        return False
+    try:
+        with _alone(Path(folder)):
+            return False
+    except InvalidInput:
+        return True
 
 
 @contextmanager
