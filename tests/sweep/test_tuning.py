@@ -6,6 +6,7 @@ import pytest
 from pretended import trainer
 from some_cells import fleet_file
 
+from sojourn import Fleet, Plan
 from sojourn.sweep.comparison import Comparison, Method, Tuning
 from sojourn.sweep.tuning import tune
 
@@ -107,3 +108,13 @@ def test_accuracy_can_be_what_a_trial_is_judged_by(compared, tmp_path):
 
     tuned = tune(compared(rates=(0.1, 0.3, 1.0), by="accuracy"), tmp_path, train)
     assert tuned.chosen == {"one": 0.3, "two": 0.3}
+
+
+def test_a_methods_plan_brings_its_own_concurrency(tmp_path):
+    fleet = fleet_file(tmp_path)
+    Plan.uniform(Fleet.load(fleet), 7).save(tmp_path / "plan.json")
+    methods = (Method("own", {"plan": str(tmp_path / "plan.json")}), Method("common"))
+    comparison = Comparison({"fleet": fleet, "concurrency": 5, "sampling": "speed"}, methods, (0,))
+    own, common = (comparison.final(method, None, 0).config for method in methods)
+    assert (own.concurrency, own.sampling) == (None, None)
+    assert (common.concurrency, common.sampling) == (5, "speed")

@@ -22,6 +22,13 @@ COMMON = (
     *("batch_size", "weights", "steps", "time", "evaluate_every", "device", "precision", "execution"),
 )
 PLANNED = ("plan", "sampling", "concurrency")
+_INSTEAD = {
+    "plan": ("sampling",),
+    "sampling": ("plan",),
+    "concurrency": ("plan",),
+    "local_steps": ("local_epochs",),
+    "local_epochs": ("local_steps",),
+}
 
 
 @dataclass(frozen=True)
@@ -160,9 +167,8 @@ class Comparison:
 
 
 def _excluded(key: str, own: Mapping[str, Any]) -> bool:
-    """Whether a method's own keys leave no place for one of all methods."""
-    pairs = (("plan", "sampling"), ("local_steps", "local_epochs"))
-    return any((key, other) in (pair, pair[::-1]) for pair in pairs for other in own)
+    """Whether a method's own keys leave no place for one of all methods: a plan brings sampling and concurrency."""
+    return any(other in own for other in _INSTEAD.get(key, ()))
 
 
 def _crossed(methods: Sequence[Method], plans: Sequence[Method]) -> tuple[Method, ...]:
