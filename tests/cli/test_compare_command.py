@@ -134,10 +134,10 @@ def test_every_method_runs_under_every_plan(fleet, tmp_path):
 
 
 def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet, tmp_path):
-    words = ["--method", "asyncsgd", "--method", "fedavg concurrency=11", "--rates", "0.1", "--extensions", 0]
+    words = ["--method", "asyncsgd", "--method", "lost: asyncsgd start=nowhere", "--rates", "0.1", "--extensions", 0]
     words += ["--seeds", 2, "--steps", 30, "--model", "logistic", "--no-picture", "--jobs", 2]
     result = call(fleet, *words, "--out", tmp_path / "cmp", code=1)
-    assert "fedavg needs concurrency <= clients, got 11 > 10" in result.output
+    assert "start must be one of" in result.output
     assert "is left out" in result.output
     assert {row["method"] for row in read(tmp_path / "cmp" / "runs.csv")} == {"asyncsgd"}
 
@@ -161,6 +161,10 @@ def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet
         (["--method", "asyncsgd", "--part", "3/2"], "part must read like 1/2"),
         (["--method", "asyncsgd", "--steps", "5", "--time", "3"], "steps and time exclude each other"),
         (["--method", "asyncsgd", "--on", "mars"], "on must be one of here, ray, got 'mars'"),
+        (["--method", "fedbuf"], "did you mean fedbuff?"),
+        (["--method", "asyncsgd", "--method", "fedavg concurrency=11"], "fedavg needs concurrency <= clients"),
+        (["--method", "asyncsgd", "--data", "digit"], "did you mean digits?"),
+        (["--method", "asyncsgd", "--plan", "nowhere.json"], "nowhere.json"),
         (["--config", "nowhere.toml"], "comparison file nowhere.toml does not exist"),
     ],
 )

@@ -50,9 +50,9 @@ def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
 
 
 def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_path):
-    path = file("concurrency = [5, 11]\nalgorithm = 'fedavg'", "seeds = [4]")
+    path = file("start = ['even', 'nowhere']\nalgorithm = 'asyncsgd'", "seeds = [4]")
     result = call(path, "--jobs", 2, "--out", tmp_path / "out", code=1)
-    assert "fedavg needs concurrency <= clients, got 11 > 10" in result.output
+    assert "start must be one of" in result.output
     assert "1 cells failed twice; the rest is done" in result.output
     states = [line.split(",")[4] for line in (tmp_path / "out" / "runs.csv").read_text().splitlines()]
     assert sorted(states) == ["complete", "failed", "state"]
@@ -68,6 +68,11 @@ def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_pat
         ("seed = [1]", "seeds = 2", "grid: seed is swept by seeds"),
         ("rate = [0.1]", "seeds = 0", "seeds must be a whole number of at least 1, or a list, got 0"),
         ("rate = [0.1]", "seeds = [1, 1]", "seeds must be different, got [1, 1]"),
+        (
+            "concurrency = [5, 11]\nalgorithm = 'fedavg'",
+            "seeds = 1",
+            "fedavg needs concurrency <= clients, got 11 > 10",
+        ),
         ("rate = [0.1]", "sedes = 2", "keys are seeds, [run] and [grid], got 'sedes'"),
     ],
 )

@@ -118,3 +118,9 @@ def test_a_methods_plan_brings_its_own_concurrency(tmp_path):
     own, common = (comparison.final(method, None, 0).config for method in methods)
     assert (own.concurrency, own.sampling) == (None, None)
     assert (common.concurrency, common.sampling) == (5, "speed")
+
+
+def test_a_grid_of_one_rate_has_two_edges(compared, tmp_path):
+    tuned = tune(compared(rates=(0.1,)), tmp_path, trainer(tmp_path, around(asyncsgd=0.1, fedavg=0.1), []))
+    assert tuned.grid == (0.0316228, 0.1, 0.316228)
+    assert tuned.edge == {}

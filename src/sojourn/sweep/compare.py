@@ -17,6 +17,7 @@ from sojourn.sweep.axes import AXES
 from sojourn.sweep.cell import Cell, Cells, without_twins
 from sojourn.sweep.comparison import Comparison
 from sojourn.sweep.found import find, write_csv
+from sojourn.sweep.lot import check_cells
 from sojourn.sweep.pairing import mixed, unpaired, unused
 from sojourn.sweep.run_cells import Swept, run_cells
 from sojourn.sweep.standing import Runs, curves, standing, to_target
@@ -66,6 +67,10 @@ def compare(
     without it does the rest.
     """
     home, said = Path(folder), phase or (lambda text: None)
+    check_cells(
+        [comparison.final(method, None, comparison.seeds[0]) for method in comparison.methods],
+        options.get("on", "here"),
+    )
 
     def train(cells: Sequence[Cell]) -> Swept:
         return run_cells([cell for cell in cells if _mine(cell, part)], home, **options)

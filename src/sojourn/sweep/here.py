@@ -5,6 +5,7 @@ them is then said to have died in company, and those not begun are simply not sp
 """
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def _pool(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Itera
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
+    # a process that has grown is replaced between two lots, which is nothing to warn of
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     waiting = {lot.key: lot for lot in lots}
     calls = (delayed(_work)(lot, ticket, os.getpid(), seconds) for lot in lots)
     try:

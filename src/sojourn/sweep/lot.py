@@ -74,6 +74,16 @@ def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
     ]
 
 
+def check_cells(cells: Sequence[Cell], on: str) -> None:
+    """Refuse mistakes before anything is begun, instead of once a cell; data and model are looked at here only."""
+    from sojourn.train.build import build, check
+
+    for cell in cells:
+        check(cell.config)
+    if cells and on == "here":
+        build(cells[0].config)
+
+
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
     """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
     told: dict[str, Ending] = {}

@@ -6,6 +6,7 @@ from typing import Any
 from sojourn.sweep.cell import Cells
 from sojourn.sweep.found import find, write_csv
 from sojourn.sweep.grid import Grid
+from sojourn.sweep.lot import check_cells
 from sojourn.sweep.run_cells import Swept, run_cells
 
 
@@ -18,6 +19,7 @@ def counted(grid: Grid, folder: str | Path) -> tuple[int, int]:
 def sweep(grid: Grid, folder: str | Path, **options: Any) -> Swept:
     """Train every cell that has not ended, then write runs.csv; options are those of `run_cells`."""
     cells = [cell for _, cell in grid.cells()]
+    check_cells(cells, options.get("on", "here"))
     swept = run_cells(cells, folder, **options)
     write_csv(Path(folder) / "runs.csv", runs_of(grid, folder, swept.failures))
     return swept

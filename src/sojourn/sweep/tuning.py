@@ -63,7 +63,7 @@ def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
         tuned.chosen, tuned.edge = best_of(going, grid, _score(comparison, cells, found))
         if not tuned.edge or extension == comparison.tuning.extensions:
             break
-        grid = extended(grid, set(tuned.edge.values()))
+        grid = extended(grid, set(tuned.edge.values()) if len(grid) > 1 else {"lower", "upper"})
     tuned.trials = _rows(tuned, trials(comparison, methods, tuned.grid), folder, began)
     if not tuned.open:
         _drop_hopeless(tuned, comparison, cells, found)

@@ -117,6 +117,14 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     return Built(resolved, method, federation, setting, scenario, executor, unused)
 
 
+def check(config: TrainConfig) -> None:
+    """Refuse what can be refused without data: fleet, plan, method, local work, timing."""
+    fleet = Fleet.load(config.fleet)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    method, local = _work(config, config.rate or given.step_size or RATE)
+    method.timing(fleet, given, local)
+
+
 def _data_words(config: TrainConfig) -> tuple[str, float, str]:
     return config.data, config.holdout, config.judged_on
 
