@@ -81,7 +81,7 @@ def test_a_worker_without_this_disk_sends_back_the_files(fleet, tmp_path):
     cell = seeds(fleet, 1, sampling="speed")[0]
     (lot,) = lots_of([cell], Cells(tmp_path / "out"), 1)
     inputs = {fleet: Path(fleet).read_bytes()}
-    told, files = train_there(Errand(lot, inputs, tmp_path / "a folder of another machine", 60.0))
+    told, files = train_there(Errand(lot, inputs, tmp_path / "a folder of another machine", 60.0, tmp_path))
     assert told[cell.hash].word == "complete"
     _unpack(files[cell.hash], lot.members[0].folder)
     run_cells([cell], tmp_path / "here", jobs=1)

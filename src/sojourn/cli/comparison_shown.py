@@ -35,7 +35,8 @@ def show_table(comparison: "Comparison", compared: "Compared") -> None:
             f"rates: each method tried at {grid}, {many} seeds each, judged by held-out {comparison.tuning.by}"
         )
     notes += [f"! {note}" for note in compared.notes]
-    notes.append("table.csv has all of it, runs.csv every run, tuning.csv every trial, curves.csv the curves")
+    files = "tuning.csv every trial, " if tuned.trials else ""
+    notes.append(f"table.csv has all of it, runs.csv every run, {files}curves.csv the curves")
     table(str(compared.folder), heads, rows, notes, most=10_000)
 
 

@@ -8,7 +8,8 @@ summary.json    all of it that is not a curve, with the grid and what to know
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 from sojourn.sweep.axes import AXES
 from sojourn.sweep.cell import Cell, Cells, without_twins
 from sojourn.sweep.comparison import Comparison
-from sojourn.sweep.found import find, write_csv
+from sojourn.sweep.found import Found, find, write_csv
 from sojourn.sweep.lot import check_cells
+from sojourn.sweep.on_ray import cluster
 from sojourn.sweep.pairing import mixed, unpaired, unused
 from sojourn.sweep.run_cells import Swept, run_cells
 from sojourn.sweep.standing import Runs, curves, standing, to_target
@@ -66,12 +68,18 @@ def compare(
     With a `part` only that part of the cells is trained here; once the folders of all parts lie in one, the same call
     without it does the rest.
     """
-    home, said = Path(folder), phase or (lambda text: None)
     check_cells(
         [comparison.final(method, None, comparison.seeds[0]) for method in comparison.methods],
         options.get("on", "here"),
     )
+    on_ray = options.get("on") == "ray"  # one cluster for trials and runs
+    with cluster(options.get("address"), options.get("jobs")) if on_ray else nullcontext():
+        return _compared(comparison, Path(folder), part, phase or (lambda text: None), options)
 
+
+def _compared(
+    comparison: Comparison, home: Path, part: Part | None, said: Phase, options: Mapping[str, Any]
+) -> Compared:
     def train(cells: Sequence[Cell]) -> Swept:
         return run_cells([cell for cell in cells if _mine(cell, part)], home, **options)
 
@@ -130,7 +138,7 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
     if not runs:
         return
     tuned = compared.tuned
-    marks = {name: _marks(comparison, tuned, name) for name in runs}
+    marks = {name: _marks(comparison, tuned, name, mine) for name, mine in runs.items()}
     compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in standing(comparison, runs)]
     compared.curves = list(curves(runs))
     compared.notes = _notes(comparison, compared)
@@ -140,11 +148,10 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
     _write(compared.folder / "summary.json", summary(comparison, compared))
 
 
-def _marks(comparison: Comparison, tuned: Tuned, name: str) -> dict[str, Any]:
+def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, Found]) -> dict[str, Any]:
     """A method's rate and how it came by it."""
-    method = next(one for one in comparison.methods if one.name == name)
     trials = len(tuned.grid) * len(comparison.tuning.seeds) if name in tuned.chosen else 0
-    rate = tuned.chosen.get(name, method.keys.get("rate", comparison.run.get("rate")))
+    rate = next(iter(runs.values())).facts["config"]["rate"]
     return {"rate": rate, "edge": tuned.edge.get(name, ""), "trials": trials}
 
 
@@ -153,7 +160,7 @@ def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any
     for name, mine in runs.items():
         for seed, run in mine.items():
             row: dict[str, Any] = {"method": name, "seed": seed, **marks[name], "cell": run.cell.hash}
-            row |= {"rate": run.facts["config"]["rate"], "state": "diverged" if run.diverged else "complete"}
+            row["state"] = "diverged" if run.diverged else "complete"
             row |= {key: value for key, value in run.last.items() if not key.startswith("staleness_")}
             if comparison.target is not None:
                 costs = {f"{axis}_to_target": to_target(run, axis, comparison.target) for axis in AXES}

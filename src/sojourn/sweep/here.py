@@ -7,6 +7,7 @@ them is then said to have died in company, and those not begun are simply not sp
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from sojourn.errors import SojournError
@@ -39,7 +40,7 @@ def _pool(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Itera
     # a process that has grown is replaced between two lots, which is nothing to warn of
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     waiting = {lot.key: lot for lot in lots}
-    calls = (delayed(_work)(lot, ticket, os.getpid(), seconds) for lot in lots)
+    calls = (delayed(_work)(lot, ticket, Path.cwd(), os.getpid(), seconds) for lot in lots)
     try:
         with parallel_config(backend="loky", inner_max_num_threads=1):
             pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
@@ -53,11 +54,12 @@ def _pool(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Itera
             yield lot, {member.hash: died for member in lot.members}
 
 
-def _work(lot: Lot, ticket: Path, parent: int, seconds: float) -> tuple[str, dict[str, Ending]]:
+def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> tuple[str, dict[str, Ending]]:
     deaf_to_interrupts()
     begun = ticket / lot.key
     begun.write_text(str(os.getpid()), "utf-8")
-    told = train_lot(lot, lambda: (ticket / STOP).exists() or os.getppid() != parent, seconds)
+    with chdir(home):
+        told = train_lot(lot, lambda: (ticket / STOP).exists() or os.getppid() != parent, seconds)
     if os.getppid() != parent:  # nobody is left to report to, or to be given work by
         os._exit(1)
     begun.unlink(missing_ok=True)

@@ -102,12 +102,14 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
             told[key] = Ending(word)
             _forget_checkpoints(run.folder)
         told.setdefault(key, Ending(STOPPED))
+    _free_device()
     return told
 
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.train.run import Run, busy
+    from sojourn.train.lock import busy
+    from sojourn.train.run import Run
 
     first: Run | None = None
     for member in lot.members:
@@ -143,6 +145,14 @@ def _train(runs: "list[Run]", halted: Callable[[], bool], seconds: float) -> Non
                 stop.set()
 
     together(runs, seconds, progress=look, stop=stop, diverged=_note)
+
+
+def _free_device() -> None:
+    """Give a GPU's memory back: the next lot may be another process's."""
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
 
 
 def _note(run: "Run", error: "Diverged") -> None:

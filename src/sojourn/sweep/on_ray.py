@@ -9,7 +9,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +39,8 @@ class Errand(NamedTuple):
     """A folder that only those see who share the disk."""
     seconds: float
     """Between two checkpoints."""
+    home: Path
+    """Where paths begin."""
 
 
 @contextmanager
@@ -100,7 +102,7 @@ def _sent(lot: Lot, ticket: Path, seconds: float) -> Any:
     remote = ray.remote(num_cpus=1, num_gpus=int(on_gpu), max_retries=0)(train_there)
     paths = {getattr(member.config, key) for member in lot.members for key in INPUTS}
     inputs = {path: Path(path).read_bytes() for path in paths if path is not None and Path(path).is_file()}
-    return remote.remote(Errand(lot, inputs, ticket, seconds))
+    return remote.remote(Errand(lot, inputs, ticket, seconds, Path.cwd()))
 
 
 def _received(task: Any, lot: Lot) -> dict[str, Ending]:
@@ -120,7 +122,8 @@ def _received(task: Any, lot: Lot) -> dict[str, Ending]:
 def train_there(errand: Errand) -> tuple[dict[str, Ending], Files]:
     """Train a lot on whatever machine this is; files come back where they are not on the same disk."""
     if (errand.ticket / MARK).exists():
-        return train_lot(errand.lot, lambda: (errand.ticket / STOP).exists(), errand.seconds), {}
+        with chdir(errand.home):
+            return train_lot(errand.lot, lambda: (errand.ticket / STOP).exists(), errand.seconds), {}
     with TemporaryDirectory(prefix="sojourn-") as home:
         moved = _moved(errand, Path(home))
         told = train_lot(moved, lambda: False, errand.seconds)

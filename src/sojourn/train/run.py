@@ -31,6 +31,7 @@ from sojourn.train.build import Built, build, check_time
 from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
+from sojourn.train.lock import alone
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
 from sojourn.train.store import Store
@@ -246,7 +247,7 @@ def together(
     with ExitStack() as held:
         halt = stop or held.enter_context(_interruptible())
         for run in runs:
-            held.enter_context(_alone(run.folder))
+            held.enter_context(alone(run.folder))
         return drive([(course(run, halt), run.built.executor) for run in runs])
 
 
@@ -263,35 +264,6 @@ def train(config: TrainConfig, folder: str | Path, resume: bool = False, **optio
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     return Run(config, folder, resume).go(**options)
-
-
-def busy(folder: str | Path) -> bool:
-    """Whether another process is training in a folder."""
-    if not (Path(folder) / "lock").exists():
-        return False
-    try:
-        with _alone(Path(folder)):
-            return False
-    except InvalidInput:
-        return True
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in the same folder."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InvalidInput(
-                f"another process is training in {folder}; wait for it, or name another folder"
-            ) from None
-        yield
 
 
 @contextmanager
