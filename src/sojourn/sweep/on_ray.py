@@ -6,6 +6,7 @@ gets fleet and plan with the lot, trains in a folder of its own, and sends back 
 
 import json
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -57,16 +58,27 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
+        _knock(address)
         ray.init(address=address or "auto", **quiet)
-    except ConnectionError as error:
-        if address is not None:
-            raise SojournError(f"there is no Ray cluster at {address} ({error}); start it, or name another") from None
+    except (OSError, RuntimeError) as error:
+        if address is not None or "Could not find any running" not in str(error):
+            raise SojournError(
+                f"the Ray cluster at {address or 'this machine'} does not let us in ({error}); start it, name another, or set "
+                "RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
+            ) from None
         closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
         ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, **closed, **quiet)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str | None) -> None:
+    """Say at once that nobody is there; Ray takes minutes for it."""
+    host, _, port = (address or "").rpartition("/")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def on_ray(

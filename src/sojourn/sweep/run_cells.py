@@ -89,7 +89,6 @@ class _Sweeper:
         share = together or (ON_GPU if gpu else 1)
         many = jobs or (1 if gpu else _cores())
         self._exact = on == "ray" and share == 1  # there a process dies alone
-        self._where.folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
             if on == "here":
                 check_joblib()
@@ -100,6 +99,7 @@ class _Sweeper:
 
                 held.enter_context(cluster(address, jobs))
                 place, limit = on_ray, jobs  # type: ignore[assignment]
+            self._where.folder.mkdir(parents=True, exist_ok=True)
             ticket = held.enter_context(_ticket(self._where.folder, on))
             held.enter_context(_halting(ticket))
             halted = (ticket / STOP).exists
