@@ -62,8 +62,9 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
         ray.init(address=address or "auto", **quiet)
     except (OSError, RuntimeError) as error:
         if address is not None or "Could not find any running" not in str(error):
+            where = address or "this machine"
             raise SojournError(
-                f"the Ray cluster at {address or 'this machine'} does not let us in ({error}); start it, name another, or set "
+                f"the Ray cluster at {where} does not let us in ({error}); start it, name another, or set "
                 "RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
             ) from None
         closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
