@@ -90,6 +90,11 @@ def test_the_parts_of_two_machines_make_the_whole(words, tmp_path):
         assert (parts[1] / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_machine_without_a_cell_of_its_own_leaves_all_to_the_others(words, tmp_path):
+    said = call(*words, "--part", "1/100000", "--no-picture", "--out", tmp_path / "cmp").output
+    assert "8 cells are left to other machines" in said
+
+
 def test_a_dry_run_counts_and_writes_nothing(words, tmp_path):
     said = call(*words, "--out", tmp_path / "cmp", "--dry-run").output
     assert "8 trials, 0 of them done" in said

@@ -177,6 +177,8 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
         if name in tuned.chosen
     ]
     notes += [f"{name} is left out: {why}" for name, why in tuned.left_out.items()]
+    if comparison.baseline in tuned.left_out:
+        notes.append(f"{comparison.baseline} is the baseline: there are no differences")
     for name, mine in runs.items():
         gone = sum(run.diverged for run in mine.values())
         if gone:

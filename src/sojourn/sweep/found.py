@@ -79,6 +79,7 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """A table with a column for every key that a row has; written whole or not at all."""
     content = list(rows)
     heads = list(dict.fromkeys(key for row in content for key in row))
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -138,7 +138,8 @@ class _Sweeper:
                 self._fail(cell, ending)
                 continue
             (self._alone if died and not self._exact else self._again).append(cell)
-            self._swept.retried.append(cell.name)
+            if cell.name not in self._swept.retried:
+                self._swept.retried.append(cell.name)
             self._tell(f"{cell.name}: {ending.error}; it is tried once more")
 
     def _next(self, unheard: list[Lot], share: int) -> list[Lot]:
