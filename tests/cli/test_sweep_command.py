@@ -49,6 +49,13 @@ def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
     assert len(told["runs"]) == 8
 
 
+def test_two_machines_do_a_part_each(file, tmp_path):
+    path = file("concurrency = [3, 4, 5]")
+    for part in ("1/2", "2/2"):
+        call(path, "--jobs", 2, "--part", part, "--out", tmp_path / "out")
+    assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "6 cells, 6 of them done\n"
+
+
 def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_path):
     path = file("start = ['even', 'nowhere']\nalgorithm = 'asyncsgd'", "seeds = [4]")
     result = call(path, "--jobs", 2, "--out", tmp_path / "out", code=1)

@@ -1,11 +1,14 @@
 """Many cells in processes of this machine."""
 
 import fcntl
+import os
 import shutil
+import signal
 import threading
+import time
 
 import pytest
-from some_cells import contents, fleet_file, seeds, small
+from some_cells import MARKS, contents, fleet_file, seeds, small
 
 from sojourn.errors import InvalidInput
 from sojourn.sweep.cell import Cell, Cells, ended
@@ -137,3 +140,33 @@ def test_a_cell_that_someone_else_trains_is_waited_for(fleet, tmp_path, monkeypa
 def _arrive(source, folder):
     for name in ("config.json", "metrics.csv", "summary.json"):
         shutil.copy(source / name, folder / name)
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_is_replaced_and_its_cell_ends_in_the_same_bits(fleet, tmp_path):
+    changes = {"partition": "iid", "batch_size": 2, "steps": 6000, "evaluate_every": 100}
+    cells = [Cell("long", small(fleet, data="some_cells:pairs_by_pid", **changes)), *seeds(fleet, 3)]
+    for mark in MARKS.glob("*.pid"):
+        mark.unlink()
+    killed = []
+
+    def kill() -> None:
+        folder = Cells(tmp_path / "out").of(cells[0])
+        for _ in range(1200):
+            ready = list((folder / "checkpoints").glob("*.json"))
+            mine = [int(mark.stem) for mark in MARKS.glob("*.pid") if int(mark.stem) != os.getpid()]
+            if ready and mine:
+                killed.extend(mine)
+                os.kill(mine[0], signal.SIGKILL)
+                return
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    swept = run_cells(cells, tmp_path / "out", jobs=2, checkpoint_seconds=0.05)
+    thread.join()
+    assert len(killed) == 1
+    assert "long" in swept.retried
+    assert (swept.ended, swept.failures) == (4, {})
+    train(cells[0].config, tmp_path / "plain" / cells[0].folder_name)
+    assert contents(tmp_path / "plain").items() <= contents(tmp_path / "out" / "cells").items()

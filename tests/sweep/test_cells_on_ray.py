@@ -53,6 +53,8 @@ def test_ray_gives_the_same_bits_as_processes_here(cluster, fleet, tmp_path):
 @pytest.mark.filterwarnings("default")
 def test_a_worker_killed_in_the_middle_is_replaced_and_its_cell_ends_in_the_same_bits(cluster, fleet, tmp_path):
     cells = [own(fleet, "pairs_by_pid", steps=6000, evaluate_every=100), *seeds(fleet, 2), own(fleet, "deadly")]
+    for mark in MARKS.glob("*.pid"):
+        mark.unlink()
     killed = []
 
     def kill() -> None:

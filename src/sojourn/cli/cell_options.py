@@ -18,6 +18,9 @@ Address = Annotated[
     str | None, typer.Option(help="Of the Ray cluster (default: the one running here, or a new one for the purpose).")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many cells there are and how many are done.")]
+OnePart = Annotated[
+    str | None, typer.Option("--part", help="Train a part of the cells only, `1/2` on the first of two machines.")
+]
 Seconds = Annotated[float, typer.Option(help="Time between two checkpoints of a cell.")]
 Together = Annotated[
     int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")

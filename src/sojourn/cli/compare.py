@@ -11,6 +11,7 @@ from sojourn.cli.cell_options import (
     DryRun,
     Jobs,
     On,
+    OnePart,
     Out,
     Seconds,
     Together,
@@ -74,9 +75,7 @@ def compare(
     jobs: Jobs = None,
     on: On = "here",
     ray_address: Address = None,
-    part: Annotated[
-        str | None, typer.Option(help="Train a part of the cells only, `1/2` on the first of two machines.")
-    ] = None,
+    part: OnePart = None,
     dry_run: DryRun = False,
     checkpoint_seconds: Seconds = 60.0,
     together: Together = None,

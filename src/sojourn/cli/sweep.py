@@ -11,12 +11,14 @@ from sojourn.cli.cell_options import (
     DryRun,
     Jobs,
     On,
+    OnePart,
     Out,
     Seconds,
     Together,
     cell_bar,
     check_torch,
     end,
+    part_of,
     say_failures,
 )
 
@@ -29,6 +31,7 @@ def sweep(
     jobs: Jobs = None,
     on: On = "here",
     ray_address: Address = None,
+    part: OnePart = None,
     dry_run: DryRun = False,
     checkpoint_seconds: Seconds = 60.0,
     together: Together = None,
@@ -51,7 +54,7 @@ def sweep(
     from sojourn.sweep.sweep import counted, runs_of
     from sojourn.sweep.sweep import sweep as run_sweep
 
-    grid = Grid.load(config)
+    grid, mine = Grid.load(config), part_of(part)
     if dry_run:
         cells, done = counted(grid, out)
         typer.echo(f"{cells} cells, {done} of them done")
@@ -60,7 +63,7 @@ def sweep(
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):
         phase("cells")
-        swept = run_sweep(grid, out, watch=report, checkpoint_seconds=checkpoint_seconds, **options)
+        swept = run_sweep(grid, out, mine, watch=report, checkpoint_seconds=checkpoint_seconds, **options)
     rows = runs_of(grid, out, swept.failures)
     _show(rows, list(grid.values), out, as_json)
     say_failures(swept.failures, out)

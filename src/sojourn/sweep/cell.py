@@ -18,6 +18,8 @@ from sojourn.plan_text import plan_of
 from sojourn.train.config import TrainConfig
 
 DIVERGED = "diverged.json"
+Part = tuple[int, int]
+"""Which of how many machines this is, from 1 on."""
 _FOLDER = re.compile(r"folder=[^,)]*,?\s*")
 _ELSEWHERE = ("fleet", "plan", "sampling", "data")  # in the hash by what they mean
 
@@ -89,6 +91,11 @@ def readable(text: str) -> str:
 def without_twins(cells: Iterable[Cell]) -> list[Cell]:
     """The cells, of those with the same hash the first."""
     return list({cell.hash: cell for cell in reversed(list(cells))}.values())[::-1]
+
+
+def in_part(cells: Iterable[Cell], part: Part | None) -> list[Cell]:
+    """The cells that are this machine's: hashes are dealt evenly."""
+    return [cell for cell in cells if part is None or int(cell.hash, 16) % part[1] == part[0] - 1]
 
 
 def _contents(config: TrainConfig) -> tuple[str, str]:

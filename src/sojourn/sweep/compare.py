@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.sweep.axes import AXES
-from sojourn.sweep.cell import Cell, Cells, without_twins
+from sojourn.sweep.cell import Cell, Cells, Part, in_part, without_twins
 from sojourn.sweep.comparison import Comparison
 from sojourn.sweep.found import Found, find, write_csv
 from sojourn.sweep.lot import check_cells
@@ -26,8 +26,6 @@ from sojourn.sweep.standing import Runs, curves, standing, to_target
 from sojourn.sweep.tuning import Tuned, tune
 from sojourn.version import __version__
 
-Part = tuple[int, int]
-"""Which of how many machines this is, from 1 on."""
 Phase = Callable[[str], None]
 """Told what is done now."""
 
@@ -81,7 +79,7 @@ def _compared(
     comparison: Comparison, home: Path, part: Part | None, said: Phase, options: Mapping[str, Any]
 ) -> Compared:
     def train(cells: Sequence[Cell]) -> Swept:
-        return run_cells([cell for cell in cells if _mine(cell, part)], home, **options)
+        return run_cells(in_part(cells, part), home, **options)
 
     said("tuning")
     tuned = tune(comparison, home, train)
@@ -119,10 +117,6 @@ def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
         if method.name not in tuned.left_out
         for seed in comparison.seeds
     ]
-
-
-def _mine(cell: Cell, part: Part | None) -> bool:
-    return part is None or int(cell.hash, 16) % part[1] == part[0] - 1
 
 
 def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, int, Cell]]) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sojourn.sweep.cell import Cells
+from sojourn.sweep.cell import Cells, Part, in_part
 from sojourn.sweep.found import find, write_csv
 from sojourn.sweep.grid import Grid
 from sojourn.sweep.lot import check_cells
@@ -16,11 +16,11 @@ def counted(grid: Grid, folder: str | Path) -> tuple[int, int]:
     return len(cells), len(Cells(Path(folder)).finished(cells.values()))
 
 
-def sweep(grid: Grid, folder: str | Path, **options: Any) -> Swept:
-    """Train every cell that has not ended, then write runs.csv; options are those of `run_cells`."""
+def sweep(grid: Grid, folder: str | Path, part: Part | None = None, **options: Any) -> Swept:
+    """Train every cell (of this part) that has not ended, then write runs.csv; options are those of `run_cells`."""
     cells = [cell for _, cell in grid.cells()]
     check_cells(cells, options.get("on", "here"))
-    swept = run_cells(cells, folder, **options)
+    swept = run_cells(in_part(cells, part), folder, **options)
     write_csv(Path(folder) / "runs.csv", runs_of(grid, folder, swept.failures))
     return swept
 
