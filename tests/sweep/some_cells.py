@@ -1,6 +1,8 @@
 """Small cells, and cells that go wrong on purpose."""
 
+import atexit
 import os
+import shutil
 import signal
 from pathlib import Path
 from tempfile import mkdtemp
@@ -11,7 +13,10 @@ from sojourn.data.dataset import Dataset
 from sojourn.sweep.cell import Cell
 from sojourn.train.config import TrainConfig
 
-MARKS = Path(os.environ.setdefault("SOME_CELLS", mkdtemp(prefix="some-cells-")))  # processes inherit it
+if "SOME_CELLS" not in os.environ:  # processes inherit it
+    os.environ["SOME_CELLS"] = mkdtemp(prefix="some-cells-")
+    atexit.register(shutil.rmtree, os.environ["SOME_CELLS"], ignore_errors=True)
+MARKS = Path(os.environ["SOME_CELLS"])
 
 
 def fleet_file(folder: Path, name: str = "fleet.csv") -> str:
