@@ -13,8 +13,9 @@ from rich.progress import track
 from rich.table import Table
 
 from sojourn import Fleet, goal, make_plan
-from sojourn.report.training_figures import curves, read_metrics
+from sojourn.report.training_figures import curves
 from sojourn.train.config import TrainConfig
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.run import train
 
 FLEET = Fleet.of(fast=(5, 8.0), slow=(5, 1.0))

@@ -12,7 +12,7 @@ import pytest
 import sojourn
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "sklearn", "matplotlib", "scipy.optimize", "numba", "ray", "flwr")
+HEAVY = ("torch", "sklearn", "matplotlib", "scipy.optimize", "numba", "ray", "joblib", "flwr")
 
 
 def _loaded_after(code: str) -> set[str]:
@@ -66,7 +66,7 @@ def test_the_files_in_the_documentation_are_valid(tmp_path):
 
 def test_the_extras_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert {"train", "ray", "flower", "report", "dev"} <= set(project["optional-dependencies"])
+    assert {"train", "sweep", "ray", "flower", "report", "dev"} <= set(project["optional-dependencies"])
     assert not any("torch" in needed for needed in project["dependencies"])
 
 

@@ -76,6 +76,15 @@ def test_json_carries_the_last_row_of_the_metrics(fleet, tmp_path):
     assert repr(told["accuracy"]) in last
 
 
+def test_a_holdout_is_judged_on_or_only_kept_out(fleet, tmp_path):
+    words = [fleet, "--steps", 40, "--json", "--holdout", 0.2]
+    on_it = json.loads(call(*words, "--judged-on", "holdout", "--out", tmp_path / "on").stdout)
+    without = json.loads(call(*words, "--out", tmp_path / "without").stdout)
+    assert on_it["accuracy"] != without["accuracy"]
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("on", "without")]
+    assert models[0] == models[1]
+
+
 def test_pictures_and_event_files_are_written_when_asked_for(fleet, tmp_path):
     call(fleet, "--steps", 40, "--pictures", "--tensorboard", "--out", tmp_path / "run")
     for name in ("who-holds-what.png", "curves.svg"):
@@ -140,6 +149,9 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),
         (["--dtype", "float16"], "dtype must be one of float32, float64, got 'float16'"),
         (["--seed", "-1"], "seed must be a whole number of at least 0"),
+        (["--holdout", "1"], "holdout must be a share from 0 to below 1, got 1.0"),
+        (["--judged-on", "holdout"], "judged_on holdout needs examples held out, got holdout 0"),
+        (["--judged-on", "training"], "judged_on must be one of test, holdout, got 'training'"),
         (["--config", "nowhere.toml"], "run file nowhere.toml does not exist"),
     ],
 )

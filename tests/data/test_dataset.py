@@ -132,6 +132,14 @@ def test_a_validation_set_by_hand():
     assert sorted(np.concatenate([held.train_x, held.test_x])[:, 0].tolist()) == [0, 2, 4, 6, 8, 10]
 
 
+def test_what_a_validation_set_is_judged_by_can_be_kept_out_alone():
+    data = small(owner=[0, 0, 0, 1, 1, 1])
+    held, kept = data.validation(1 / 3, seed=3), data.reduced(1 / 3, seed=3)
+    assert np.array_equal(kept.train_x, held.train_x)
+    assert np.array_equal(kept.test_x, data.test_x)
+    assert kept.owner.tolist() == [0, 0, 1, 1]
+
+
 def test_another_seed_holds_out_others():
     assert small().validation(0.5, seed=1).hash == small().validation(0.5, seed=1).hash
     assert len({small().validation(0.5, seed=seed).hash for seed in range(20)}) > 5

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from sojourn import InvalidInput
 from sojourn.data.load import load_dataset
 from sojourn.errors import UnreadableFile
-from sojourn.report.training_figures import read_metrics
 from sojourn.trace import Trace
 from sojourn.train.config import TrainConfig
 from sojourn.train.models.load import load_model
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Diverged
 from sojourn.train.run import Run, train
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
-from sojourn.report.training_figures import read_metrics
 from sojourn.train.build import Built, build
 from sojourn.train.config import TrainConfig
 from sojourn.train.executor import Job, OneByOne, drive
 from sojourn.train.local import Update
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Replay
 from sojourn.train.run import Run, together, train
 from sojourn.train.waves import Waves, vectorised

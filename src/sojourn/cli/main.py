@@ -7,9 +7,11 @@ import typer
 
 from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
+from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
 from sojourn.cli.simulate import simulate
+from sojourn.cli.sweep import sweep
 from sojourn.cli.train import train
 from sojourn.errors import SojournError
 from sojourn.version import __version__
@@ -28,6 +30,8 @@ app.command()(simulate)
 app.command()(fit)
 app.command()(train)
 app.command()(calibrate)
+app.command()(compare)
+app.command()(sweep)
 
 
 def _version(wanted: bool) -> None:

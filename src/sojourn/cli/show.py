@@ -23,8 +23,14 @@ def with_error(value: float, error: float) -> str:
     return number(value) if np.isnan(error) else f"{number(value)} ± {number(error, 2)}"
 
 
-def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
-    """Print a table, the middle left out when it is long."""
+def table(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    notes: Sequence[str] = (),
+    most: int = MOST_ROWS,
+) -> None:
+    """Print a table, the middle left out when it has more rows than `most`."""
     from rich.console import Console
     from rich.table import Table
 
@@ -33,8 +39,8 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], notes
     for index, head in enumerate(heads):
         grid.add_column(head, justify="left" if index == 0 else "right")
     shown = list(rows)
-    if len(shown) > MOST_ROWS:
-        half = MOST_ROWS // 2
+    if len(shown) > most:
+        half = most // 2
         gap = [f"... {len(shown) - 2 * half} more", *[""] * (len(heads) - 1)]
         shown = [*shown[:half], gap, *shown[-half:]]
     for row in shown:

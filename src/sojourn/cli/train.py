@@ -38,6 +38,12 @@ def train(
             "`logistic(...)`, or `package.module:function`."
         ),
     ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Share of the training examples that no client gets (default 0).")
+    ] = None,
+    judged_on: Annotated[
+        str | None, typer.Option(help="What the model is judged on: `test` (default) or `holdout`.")
+    ] = None,
     partition: Annotated[
         str | None,
         typer.Option(help="`iid` (default), `classes(k=2)`, `dirichlet(alpha=0.3)`, `shards(k=2)`, `natural`."),
@@ -109,8 +115,9 @@ def train(
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
     words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
     words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
+    words |= {"judged_on": judged_on}
     values = {"time": time, "rate": rate, "local_rate": local_rate, "momentum": momentum, "weight_decay": weight_decay}
-    values |= {"proximal": proximal, "clip": clip}
+    values |= {"proximal": proximal, "clip": clip, "holdout": holdout}
     paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
@@ -206,7 +213,8 @@ def _say(runs: "list[Run]") -> None:
 
 def _draw(runs: "list[Run]", out: Path) -> None:
     from sojourn.report.figures import who_holds_what
-    from sojourn.report.training_figures import curves, read_metrics
+    from sojourn.report.training_figures import curves
+    from sojourn.train.read_metrics import read_metrics
 
     federation, config = runs[0].built.federation, runs[0].built.config
     if federation.dataset.classes:

@@ -138,6 +138,23 @@ class Dataset:
 
     def validation(self, share: float, seed: int) -> "Dataset":
         """A Dataset whose test set is a share of the training examples, taken alike from each class and owner."""
+        held = self._held(share, seed)
+        kept = self.reduced(share, seed)
+        return replace(kept, name=f"{self.name} (validation)", test_x=self.train_x[held], test_y=self.train_y[held])
+
+    def reduced(self, share: float, seed: int) -> "Dataset":
+        """A Dataset without the training examples that `validation` judges by; its test set is this one's."""
+        held = self._held(share, seed)
+        return replace(
+            self,
+            name=f"{self.name} (without holdout)",
+            train_x=self.train_x[~held],
+            train_y=self.train_y[~held],
+            owner=None if self.owner is None else self.owner[~held],
+        )
+
+    def _held(self, share: float, seed: int) -> NDArray[np.bool_]:
+        """The examples to hold out."""
         examples = len(self.train_x)
         if not 0 < share < 1 or not 0 < round(share * examples) < examples:
             raise InvalidInput(
@@ -146,16 +163,7 @@ class Dataset:
         group = self.train_y if self.classes else np.zeros(examples, dtype=np.int64)
         if self.owner is not None:
             group = self.owner * max(1, self.classes) + group
-        held = held_out(group, share, generator(seed, HOLD_OUT))
-        return replace(
-            self,
-            name=f"{self.name} (validation)",
-            train_x=self.train_x[~held],
-            train_y=self.train_y[~held],
-            test_x=self.train_x[held],
-            test_y=self.train_y[held],
-            owner=None if self.owner is None else self.owner[~held],
-        )
+        return held_out(group, share, generator(seed, HOLD_OUT))
 
 
 def held_out(group: Integers, share: float, rng: np.random.Generator | None = None) -> NDArray[np.bool_]:

@@ -1,23 +1,11 @@
 """Pictures of training runs, read from their metrics."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sojourn.errors import UnreadableFile
 from sojourn.report.figures import COLOURS, pyplot, save
 
 AXES = (("received", "updates received"), ("time", "virtual time"))
-
-
-def read_metrics(folder: str | Path) -> list[dict[str, float]]:
-    """The rows of a run's metrics.csv."""
-    path = Path(folder) / "metrics.csv"
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    except (OSError, ValueError, TypeError) as error:
-        raise UnreadableFile(f"{path} cannot be read as the metrics of a run: {error}") from None
 
 
 def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, title: str) -> list[Path]:

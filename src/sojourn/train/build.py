@@ -86,8 +86,8 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     executor where model and local work are the same.
     """
     fleet = Fleet.load(config.fleet)
-    same = like is not None and like.config.data == config.data
-    dataset = like.federation.dataset if like and same else load_dataset(config.data, watch)
+    same = like is not None and _data_words(like.config) == _data_words(config)
+    dataset = like.federation.dataset if like and same else _dataset(config, watch)
     held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE
@@ -115,6 +115,27 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
         unused.append("concurrency")
     return Built(resolved, method, federation, setting, scenario, executor, unused)
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse what can be refused without data: fleet, plan, method, local work, timing."""
+    fleet = Fleet.load(config.fleet)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    method, local = _work(config, config.rate or given.step_size or RATE)
+    method.timing(fleet, given, local)
+
+
+def _data_words(config: TrainConfig) -> tuple[str, float, str]:
+    return config.data, config.holdout, config.judged_on
+
+
+def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
+    """The examples, less what is held out; that does not depend on the seed, so that runs with any seed share it."""
+    dataset = load_dataset(config.data, watch)
+    if config.holdout == 0:
+        return dataset
+    split = dataset.validation if config.judged_on == "holdout" else dataset.reduced
+    return split(config.holdout, seed=0)
 
 
 def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:

@@ -1,5 +1,6 @@
 """What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
@@ -15,6 +16,7 @@ CHOICES = {
     "device": ("auto", "cpu", "cuda"),
     "precision": ("fp32", "tf32", "bf16"),
     "execution": ("auto", "one-by-one", "waves"),
+    "judged_on": ("test", "holdout"),
 }
 LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
 
@@ -35,6 +37,10 @@ class TrainConfig:
     """The method and its options, `fedbuff(size=10)`."""
     data: str = "digits"
     """The dataset."""
+    holdout: float = 0.0
+    """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
+    judged_on: str = "test"
+    """What the model is judged on: test, or holdout, to choose rates by."""
     partition: str = "iid"
     """Who holds which examples."""
     model: str = "mlp"
@@ -103,6 +109,12 @@ class TrainConfig:
             raise InvalidInput("local_steps and local_epochs exclude each other, got both; give one of them")
         if self.seed < 0:
             raise InvalidInput(f"seed must be a whole number of at least 0, got {self.seed}")
+        if not 0 <= self.holdout < 1:
+            raise InvalidInput(f"holdout must be a share from 0 to below 1, got {self.holdout}")
+        if self.judged_on == "holdout" and self.holdout == 0:
+            raise InvalidInput(
+                "judged_on holdout needs examples held out, got holdout 0; write for example holdout 0.1"
+            )
 
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
@@ -112,20 +124,51 @@ class TrainConfig:
             for given, dropped in ((one, other), (other, one)):
                 if given in overriding:
                     content.pop(dropped, None)
-        content |= overriding
-        known = {item.name: str(item.type) for item in fields(cls)}
-        for key, value in content.items():
-            if key not in known:
-                raise InvalidInput(f"run file {path}: unknown key '{key}'{nearest(key, known)}")
-            if not _fits(value, known[key]):
-                raise InvalidInput(f"run file {path}: {key} must be {_said(known[key])}, got {value!r}")
+        return cls.of(content | overriding, f"run file {path}")
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
+        """From keys and values; `where` they stand goes into the sentence about what is wrong."""
+        check_keys(content, where)
         if "fleet" not in content:
-            raise InvalidInput(f"run file {path}: key fleet is required and missing; add it")
+            raise InvalidInput(f"{where}: key fleet is required and missing; add it")
         return cls(**content)
 
     def resolved(self, **found: Any) -> "TrainConfig":
         """With what was left open filled in."""
         return replace(self, **found)
+
+
+def check_keys(content: Mapping[str, Any], where: str) -> None:
+    """Refuse what is no field of a configuration, or of another kind."""
+    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    for key, value in content.items():
+        if key not in known:
+            raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+        if not _fits(value, known[key]):
+            raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got {value!r}")
+
+
+def value_of(key: str, text: str, where: str) -> Any:
+    """The value of a field from its text on the command line.
+
+    >>> value_of("local_steps", "1e1", "--set"), value_of("rate", "0.1", "--set"), value_of("data", "digits", "--set")
+    (10, 0.1, 'digits')
+    """
+    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    if key not in known:
+        raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+    if "str" in known[key]:
+        return text
+    try:
+        number = float(text.replace("_", ""))
+        if "float" in known[key]:
+            return number
+        if number == int(number):
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got '{text}'")
 
 
 def _fits(value: Any, kind: str) -> bool:

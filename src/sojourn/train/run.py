@@ -31,6 +31,7 @@ from sojourn.train.build import Built, build, check_time
 from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
+from sojourn.train.lock import alone
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
 from sojourn.train.store import Store
@@ -124,7 +125,7 @@ class Run:
         if config.exists() and trace.exists():
             return
         self.trace.save(trace)
-        _write(config, {**self._identity, "versions": _versions()})
+        _write(config, {**self._identity, "versions": _versions(), "unused": self.built.unused})
 
     def go(
         self,
@@ -219,8 +220,14 @@ def together(
     checkpoint_seconds: float = 60.0,
     checkpoint_every: int | None = None,
     progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    diverged: Callable[[Run, Diverged], None] | None = None,
 ) -> list[Outcome]:
-    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together."""
+    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together.
+
+    `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all, unless `diverged`
+    takes note of it: then the others go on.
+    """
     done = {id(run): run.replay.received for run in runs}
     total = sum(run.total for run in runs)
 
@@ -232,13 +239,20 @@ def together(
 
         return None if progress is None else sum_up
 
-    with _interruptible() as stop, ExitStack() as locks:
+    def course(run: Run, halt: threading.Event) -> Course[Outcome]:
+        try:
+            return (yield from run.course(halt, checkpoint_seconds, checkpoint_every, report(run)))
+        except Diverged as error:
+            if diverged is None:
+                raise
+            diverged(run, error)
+            return Outcome(run.folder, False, run.replay.received, run.metrics.last)
+
+    with ExitStack() as held:
+        halt = stop or held.enter_context(_interruptible())
         for run in runs:
-            locks.enter_context(_alone(run.folder))
-        courses = [
-            (run.course(stop, checkpoint_seconds, checkpoint_every, report(run)), run.built.executor) for run in runs
-        ]
-        return drive(courses)
+            held.enter_context(alone(run.folder))
+        return drive([(course(run, halt), run.built.executor) for run in runs])
 
 
 def config_of(folder: str | Path) -> TrainConfig:
@@ -254,24 +268,6 @@ def train(config: TrainConfig, folder: str | Path, resume: bool = False, **optio
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     return Run(config, folder, resume).go(**options)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in the same folder."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InvalidInput(
-                f"another process is training in {folder}; wait for it, or name another folder"
-            ) from None
-        yield
 
 
 @contextmanager

@@ -1,0 +1,88 @@
+"""What the commands that train many cells have in common: options, the bar, and how they end."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.errors import InvalidInput
+
+Out = Annotated[Path, typer.Option(help="Folder for everything; what is done there is not done again.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes at a time (default: one a core; one with a GPU).")]
+On = Annotated[str, typer.Option(help="Where the cells are trained: `here`, or `ray`, on a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="Of the Ray cluster (default: the one running here, or a new one for the purpose).")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many cells there are and how many are done.")]
+OnePart = Annotated[
+    str | None, typer.Option("--part", help="Train a part of the cells only, `1/2` on the first of two machines.")
+]
+Seconds = Annotated[float, typer.Option(help="Time between two checkpoints of a cell.")]
+Together = Annotated[
+    int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
+]
+
+
+@contextmanager
+def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str], None]]]:
+    """Two callbacks, one for what is done now, one (ended, cells, text) for a bar; what goes wrong is said anywhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("cells", total=None)
+
+        def phase(name: str) -> None:
+            progress.reset(task, description=name, total=None)
+
+        def report(ended: int, cells: int, text: str) -> None:
+            progress.update(task, completed=ended, total=cells)
+            if ": " in text:
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        yield phase, report
+
+
+def say_failures(failures: Mapping[str, str], folder: Path) -> None:
+    """Name every cell that failed, with its error."""
+    if not failures:
+        return
+    typer.echo(f"{len(failures)} cells failed twice; the rest is done. Details are in {folder / 'failures'}:", err=True)
+    for name, error in failures.items():
+        typer.echo(f"  {name}: {error}", err=True)
+
+
+def end(interrupted: bool, failures: Mapping[str, str]) -> None:
+    """Exit with 130 after Ctrl-C and 1 after failures."""
+    if interrupted:
+        again = shlex.join(["sojourn", *sys.argv[1:]])
+        typer.echo(f"interrupted; all that was done is kept; go on with: {again}", err=True)
+        raise typer.Exit(130)
+    if failures:
+        raise typer.Exit(1)
+
+
+def check_torch() -> None:
+    """Say what is missing before anything is begun."""
+    from importlib.util import find_spec
+
+    from sojourn.errors import SojournError
+
+    if find_spec("torch") is None:
+        raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
+
+
+def part_of(text: str | None) -> tuple[int, int] | None:
+    """Read `1/2`: the first of two machines."""
+    if text is None:
+        return None
+    one, slash, many = text.partition("/")
+    if slash and one.isdigit() and many.isdigit() and 1 <= int(one) <= int(many):
+        return int(one), int(many)
+    raise InvalidInput(f"part must read like 1/2, the first of two machines, got '{text}'")

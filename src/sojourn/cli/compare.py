@@ -1,0 +1,167 @@
+"""`sojourn compare`: several methods and plans over several seeds, each at its best rate, on common random numbers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import AsJson, Concurrency
+from sojourn.cli.cell_options import (
+    Address,
+    DryRun,
+    Jobs,
+    On,
+    OnePart,
+    Out,
+    Seconds,
+    Together,
+    cell_bar,
+    check_torch,
+    end,
+    part_of,
+    say_failures,
+)
+
+if TYPE_CHECKING:
+    from sojourn.sweep.compare import Compared
+    from sojourn.sweep.comparison import Comparison
+
+
+def compare(
+    fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the comparison file.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Comparison file (TOML); flags win.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="`fedbuff(size=10)`, or `name: algorithm key=value ...`; repeat it. The first is the baseline."
+        ),
+    ] = None,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option(help="Plan file, or `name: key=value ...`; repeat it: every method under every plan."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds of the final runs: a number (default 10) or `3,5,7`.")
+    ] = None,
+    rates: Annotated[
+        str | None, typer.Option(help="Grid of rates, `0.01,0.03,0.1`; without it nothing is tuned.")
+    ] = None,
+    tuning_seeds: Annotated[
+        str | None, typer.Option(help="Seeds of the trials: a number (default 3) or a list.")
+    ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Share of the training examples to tune on (default 0.1).")
+    ] = None,
+    tune_by: Annotated[
+        str | None, typer.Option(help="What a trial is judged by: `loss` (default) or `accuracy`.")
+    ] = None,
+    extensions: Annotated[
+        int | None, typer.Option(help="How often the grid may grow at its edges (default 3).")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="What is to be reached, `accuracy=0.9` or `test_loss=0.3`.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Method that the others are compared with.")] = None,
+    time: Annotated[float | None, typer.Option(help="Virtual time of every run.")] = None,
+    steps: Annotated[str | None, typer.Option(help="Updates received in every run, instead.")] = None,
+    data: Annotated[str | None, typer.Option(help="The dataset, as for `sojourn train`.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Who holds which examples.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model.")] = None,
+    concurrency: Concurrency = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other key of a run, `batch_size=16`; repeat it.")
+    ] = None,
+    out: Out = Path("comparison"),
+    jobs: Jobs = None,
+    on: On = "here",
+    ray_address: Address = None,
+    part: OnePart = None,
+    dry_run: DryRun = False,
+    checkpoint_seconds: Seconds = 60.0,
+    together: Together = None,
+    picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods and plans fairly: the same data, first model, batches and service times, each at its best rate.
+
+    Every method is tried at every rate of one grid, on held-out examples and seeds of their own; where a best rate lies
+    at the edge the grid grows, for all. Then all are trained with the final seeds and judged on the test set. Running
+    the same command again does what is left; folders from two machines may be copied into one.
+
+    Examples:
+    - `sojourn compare fleet.csv --method asyncsgd --method "fedbuff(size=10)" --rates 0.03,0.1,0.3 --time 100`
+
+    - `sojourn compare fleet.csv --method asyncsgd --method "planned: generalized-asyncsgd plan=plan.json" --seeds 5`
+
+    - `sojourn compare fleet.csv --method asyncsgd --plan plan.json --plan "fast: sampling=speed" --target accuracy=0.9`
+
+    - `sojourn compare --config compare.toml --out cmp/ --jobs 8`
+
+    - `sojourn compare --config compare.toml --out cmp/ --part 1/2`
+
+    """
+    from sojourn.cli.comparison_words import content_of
+    from sojourn.sweep.comparison import Comparison
+
+    run = {"fleet": fleet, "time": time, "steps": steps, "data": data, "partition": partition, "model": model}
+    tuning = {"rates": rates, "seeds": tuning_seeds, "holdout": holdout, "by": tune_by, "extensions": extensions}
+    whole = {"seeds": seeds, "target": target, "baseline": baseline}
+    content = content_of(
+        config, run | {"concurrency": concurrency}, setting or [], tuning, whole, method or [], plan or []
+    )
+    comparison = Comparison.of(content, f"comparison file {config}" if config else "compare")
+    mine = part_of(part)
+    if dry_run:
+        _count(comparison, out)
+        return
+    check_torch()
+    if picture:
+        from sojourn.report.figures import pyplot
+
+        pyplot()  # says now, not after the training, that it is missing
+    options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
+    options |= {"checkpoint_seconds": checkpoint_seconds}
+    from sojourn.sweep.compare import compare as run_comparison
+
+    with cell_bar() as (phase, report):
+        compared = run_comparison(comparison, out, mine, phase, watch=report, **options)
+    if picture and compared.curves:
+        _draw(comparison, compared)
+    _show(comparison, compared, as_json)
+    end(compared.interrupted, compared.failures)
+
+
+def _count(comparison: "Comparison", out: Path) -> None:
+    from sojourn.sweep.compare import counted
+
+    many = counted(comparison, out)
+    typer.echo(f"{many['trials']} trials, {many['trials_ended']} of them done; the grid may grow")
+    typer.echo(f"{many['runs']} runs, {many['runs_ended']} of them done")
+
+
+def _draw(comparison: "Comparison", compared: "Compared") -> None:
+    from sojourn.report.comparison_figures import comparison_picture
+
+    key, target = compared.table[0]["judged_by"], comparison.target
+    line = target.value if target is not None and target.key == key else None
+    data = comparison.run.get("data", "digits")
+    title = f"{data}, mean of {len(comparison.seeds)} seeds with its 95% interval"
+    comparison_picture(compared.curves, key, compared.folder / "comparison", title, line)
+
+
+def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None:
+    from sojourn.cli.comparison_shown import show_table
+    from sojourn.cli.show import to_json
+    from sojourn.sweep.compare import summary
+
+    if as_json:
+        typer.echo(to_json({"command": "compare", **summary(comparison, compared)}))
+    elif compared.table:
+        show_table(comparison, compared)
+    if compared.open and not compared.interrupted:
+        typer.echo(
+            f"{compared.open} cells are left to other machines; copy their folders into {compared.folder} and call "
+            "this again, without --part to train what is left",
+            err=True,
+        )
+    say_failures(compared.failures, compared.folder)

@@ -1,0 +1,66 @@
+"""The table of a comparison as a person reads it."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sojourn.cli.show import number, table
+from sojourn.sweep.axes import AXES
+
+if TYPE_CHECKING:
+    from sojourn.sweep.compare import Compared
+    from sojourn.sweep.comparison import Comparison
+
+WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
+
+
+def show_table(comparison: "Comparison", compared: "Compared") -> None:
+    """Every method on every axis, at the largest value that all runs reach."""
+    key = compared.table[0]["judged_by"]
+    heads = ["method", "rate", "on", "at", WORDS[key], f"less {comparison.baseline}'s", "worst client", "10%", "50%"]
+    if comparison.target is not None:
+        heads.append(f"to {comparison.target}")
+    rows, before = [], None
+    for row in compared.table:
+        first = row["method"] != before
+        before = row["method"]
+        rows.append(_line(row, first, comparison.target is not None))
+    tuned = compared.tuned
+    notes = ["mean ± half of its 95% interval over the seeds; differences are of pairs with the same seed"]
+    if tuned.chosen:
+        grid = ", ".join(f"{rate:g}" for rate in tuned.grid)
+        many = len(comparison.tuning.seeds)
+        notes.append(
+            f"rates: each method tried at {grid}, {many} seeds each, judged by held-out {comparison.tuning.by}"
+        )
+    notes += [f"! {note}" for note in compared.notes]
+    files = "tuning.csv every trial, " if tuned.trials else ""
+    notes.append(f"table.csv has all of it, runs.csv every run, {files}curves.csv the curves")
+    table(str(compared.folder), heads, rows, notes, most=10_000)
+
+
+def _line(row: Mapping[str, Any], first: bool, target: bool) -> list[str]:
+    rate = "" if row["rate"] is None else f"{row['rate']:g}{' EDGE' if row['edge'] else ''}"
+    cells = [row["method"] if first else "", rate if first else "", AXES[row["axis"]], number(row["at"])]
+    cells.append(_mean(row, "mean") if not row["diverged"] else f"diverged {row['diverged']} of {row['runs']}")
+    cells.append(_mean(row, "difference") if "difference" in row else "")
+    cells += [_mean(row, key) for key in ("client_worst", "client_10", "client_50")]
+    if target:
+        cells.append(_cost(row))
+    return cells
+
+
+def _cost(row: Mapping[str, Any]) -> str:
+    if not row["not_reached"]:
+        return _mean(row, "to_target")
+    return f"not in {row['not_reached']} of {row['runs']}"
+
+
+def _mean(row: Mapping[str, Any], key: str) -> str:
+    """A mean with half its interval, to the digits that the interval leaves meaningful."""
+    value, half = row[key], (row[f"{key}_high"] - row[f"{key}_low"]) / 2
+    if np.isnan(value) or np.isnan(half) or half == 0:
+        return number(value, 4)
+    places = max(0, 1 - int(np.floor(np.log10(half))))
+    return f"{value:.{places}f} ± {half:.{places}f}"

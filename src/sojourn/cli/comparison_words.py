@@ -1,0 +1,95 @@
+"""A comparison in the words of the command line: what a comparison file would say."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sojourn.cli.arguments import whole
+from sojourn.errors import InvalidInput
+from sojourn.toml_file import read_toml
+from sojourn.train.config import value_of
+
+_SPACE = re.compile(r"\s+(?![^()]*\))")  # not one inside brackets
+_NAME = re.compile(r"^\s*([^:=()]+):\s+(.*)$")
+
+
+def content_of(
+    path: Path | None,
+    run: dict[str, Any],
+    settings: list[str],
+    tuning: dict[str, Any],
+    top: dict[str, Any],
+    methods: list[str],
+    plans: list[str],
+) -> dict[str, Any]:
+    """The content of a comparison file with what the flags say put over it."""
+    content: dict[str, Any] = {} if path is None else read_toml("comparison file", path)
+    given = {key: value_of(key, str(value), "compare") for key, value in run.items() if value is not None}
+    given |= dict(_pair(text, "--set") for text in settings)
+    before = dict(content.get("run", {})) if isinstance(content.get("run", {}), dict) else {}
+    for one, other in (("steps", "time"), ("time", "steps")):
+        if one in given:
+            before.pop(other, None)
+    content["run"] = {**before, **given}
+    asked = {key: value for key, value in tuning.items() if value is not None}
+    if "rates" in asked:
+        asked["rates"] = [_number("rates", text) for text in asked["rates"].split(",")]
+    if "seeds" in asked:
+        asked["seeds"] = _seeds("tuning-seeds", asked["seeds"])
+    if asked:
+        content["tuning"] = {**content.get("tuning", {}), **asked}
+    words = {key: value for key, value in top.items() if value is not None}
+    if "seeds" in words:
+        words["seeds"] = _seeds("seeds", words["seeds"])
+    content |= words
+    if methods:
+        content["method"] = [method_of(text) for text in methods]
+    if plans:
+        content["plan"] = [_plan(text) for text in plans]
+    return content
+
+
+def method_of(text: str) -> dict[str, Any]:
+    """Read `[name:] algorithm [key=value ...]`.
+
+    >>> method_of("fedbuff(size=10, staleness=root)")
+    {'name': 'fedbuff(size=10, staleness=root)', 'algorithm': 'fedbuff(size=10, staleness=root)'}
+    >>> method_of("planned: generalized-asyncsgd plan=plan.json concurrency=5")
+    {'name': 'planned', 'algorithm': 'generalized-asyncsgd', 'plan': 'plan.json', 'concurrency': 5}
+    """
+    named = _NAME.match(text)
+    name, rest = (named[1].strip(), named[2]) if named else (text.strip(), text)
+    algorithm, *keys = _SPACE.split(rest.strip())
+    return {"name": name, "algorithm": algorithm, **dict(_pair(key, f"method {name}") for key in keys)}
+
+
+def _plan(text: str) -> dict[str, Any]:
+    """Read a plan file's name, or `name: key=value ...`."""
+    named = _NAME.match(text)
+    if named is None:
+        return {"name": Path(text).stem, "plan": text}
+    keys = _SPACE.split(named[2].strip())
+    if len(keys) == 1 and "=" not in keys[0]:
+        return {"name": named[1].strip(), "plan": keys[0]}
+    return {"name": named[1].strip(), **dict(_pair(key, f"plan {named[1].strip()}") for key in keys)}
+
+
+def _pair(text: str, where: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"{where}: settings must read like key=value, got '{text}'")
+    key = key.strip().replace("-", "_")
+    return key, value_of(key, value.strip(), where)
+
+
+def _seeds(name: str, text: str) -> int | list[int]:
+    if "," in text:
+        return [whole(name, part) for part in text.split(",") if part.strip()]
+    return whole(name, text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{name} must be numbers with commas between, got '{text}'") from None

@@ -1,0 +1,39 @@
+"""The picture of a comparison: what every method reaches, on four axes, with the interval of its mean."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.sweep.axes import AXES
+
+LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
+
+
+def comparison_picture(
+    curves: Sequence[Mapping[str, Any]], key: str, path: str | Path, title: str, target: float | None = None
+) -> list[Path]:
+    """Mean curves with 95% bands, a panel an axis, from the rows of curves.csv."""
+    plt = pyplot()
+    names = list(dict.fromkeys(str(row["method"]) for row in curves))
+    figure, panels = plt.subplots(2, 2, sharey=True, figsize=(9.6, 7.0), layout="constrained")
+    for panel, (axis, said) in zip(panels.flat, AXES.items(), strict=True):
+        for index, name in enumerate(names):
+            rows = [row for row in curves if row["method"] == name and row["axis"] == axis]
+            at = [row["at"] for row in rows]
+            colour, dashes = COLOURS[index % len(COLOURS)], ("-", "--", ":")[index // len(COLOURS) % 3]
+            panel.plot(at, [row[key] for row in rows], color=colour, ls=dashes, lw=1.5, label=name)
+            low, high = ([row[f"{key}_{end}"] for row in rows] for end in ("low", "high"))
+            panel.fill_between(at, low, high, color=colour, alpha=0.18, lw=0)
+        if target is not None:
+            panel.axhline(target, color="grey", lw=0.8, ls=":")
+        panel.set(xlabel=said, xlim=(0, None))
+        panel.grid(alpha=0.25)
+    for panel in panels[:, 0]:
+        panel.set_ylabel(LABELS.get(key, key))
+    if key == "accuracy":  # Student's interval knows of no such bounds
+        panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(names)), frameon=False, fontsize=9)
+    figure.suptitle(title, fontsize=11)
+    return save(figure, path)

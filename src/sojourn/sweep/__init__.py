@@ -1,0 +1,1 @@
+"""Many runs, here or on a cluster, and comparisons of methods made of them."""

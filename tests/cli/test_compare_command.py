@@ -1,0 +1,207 @@
+"""`sojourn compare`: what is written, what is said, what is refused; resumed, merged, interrupted."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.cli.main import app
+from sojourn.errors import SojournError
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(app, ["compare", *(str(word) for word in words)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,6,4\nslow,4,1\n")
+    return path
+
+
+@pytest.fixture
+def words(fleet):
+    methods = ("--method", "asyncsgd", "--method", "buffered: fedbuff(size=3) local_steps=2")
+    run = ("--model", "logistic", "--time", 6, "-C", 5, "--set", "batch_size=8", "--partition", "classes(k=3)")
+    return [fleet, *methods, *run, "--seeds", 3, "--rates", "0.05,0.2", "--tuning-seeds", 2, "--jobs", 2]
+
+
+def test_help_shows_examples():
+    assert 'sojourn compare fleet.csv --method asyncsgd --method "fedbuff(size=10)"' in call("--help").stdout
+
+
+def test_a_comparison_writes_tables_curves_and_a_picture_and_is_not_done_twice(words, tmp_path):
+    out = tmp_path / "cmp"
+    shown = call(*words, "--target", "accuracy=0.3", "--extensions", 1, "--out", out).output
+    assert "mean ± half of its 95% interval" in shown
+    runs, trials, table = (read(out / f"{name}.csv") for name in ("runs", "tuning", "table"))
+    assert [(row["method"], row["seed"]) for row in runs] == [(m, s) for m in ("asyncsgd", "buffered") for s in "012"]
+    assert all(row["state"] == "complete" and row["torch"] and row["cell"] for row in runs)
+    assert {"time_to_target", "received_to_target", "version_to_target", "gradients_to_target"} <= set(runs[0])
+    grid = sorted({float(row["rate"]) for row in trials})
+    assert len(trials) == 2 * len(grid) * 2
+    assert len(table) == 2 * 4
+    assert {"client_worst", "client_10_low", "difference", "to_target", "not_reached"} <= set(table[0])
+    assert float(table[4]["mean"]) - float(table[0]["mean"]) == pytest.approx(float(table[4]["difference"]))
+    assert {row["axis"] for row in read(out / "curves.csv")} == {"time", "received", "version", "gradients"}
+    for name in ("comparison.svg", "comparison.png"):
+        assert (out / name).stat().st_size > 10_000
+    told = json.loads((out / "summary.json").read_text())
+    assert told["complete"] is True
+    assert told["tuning"]["grid"] == grid
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").glob("*/summary.json")}
+    again = json.loads(call(*words, "--target", "accuracy=0.3", "--extensions", 1, "--out", out, "--json").stdout)
+    assert again["command"] == "compare"
+    assert again["table"] == told["table"]
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "cells").glob("*/summary.json")}
+
+
+def test_the_parts_of_two_machines_make_the_whole(words, tmp_path):
+    words = [*words, "--extensions", 0, "--no-picture"]
+    call(*words, "--out", tmp_path / "whole")
+    parts = {number: tmp_path / f"machine-{number}" for number in (1, 2)}
+    for _ in range(2):  # the trials, then the runs, exchanged in between
+        for number, out in parts.items():
+            call(*words, "--part", f"{number}/2", "--out", out)
+        for one, other in ((1, 2), (2, 1)):
+            shutil.copytree(parts[one] / "cells", parts[other] / "cells", dirs_exist_ok=True)
+    said = call(*words, "--out", parts[1], "--dry-run").output
+    assert "8 trials, 8 of them done" in said
+    assert "6 runs, 6 of them done" in said
+    call(*words, "--out", parts[1])
+    for name in ("table.csv", "runs.csv", "curves.csv", "tuning.csv"):
+        assert (parts[1] / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_machine_without_a_cell_of_its_own_leaves_all_to_the_others(words, tmp_path):
+    said = call(*words, "--part", "1/100000", "--no-picture", "--out", tmp_path / "cmp").output
+    assert "8 cells are left to other machines" in said
+
+
+def test_a_dry_run_counts_and_writes_nothing(words, tmp_path):
+    said = call(*words, "--out", tmp_path / "cmp", "--dry-run").output
+    assert "8 trials, 0 of them done" in said
+    assert "6 runs, 0 of them done" in said
+    assert not (tmp_path / "cmp").exists()
+
+
+def test_a_file_says_the_same_as_flags(words, fleet, tmp_path):
+    (tmp_path / "compare.toml").write_text(f"""
+seeds = 3
+[run]
+fleet = "{fleet}"
+time = 6.0
+model = "logistic"
+concurrency = 5
+batch_size = 8
+partition = "classes(k=3)"
+[tuning]
+rates = [0.05, 0.2]
+seeds = 2
+extensions = 0
+[[method]]
+algorithm = "asyncsgd"
+[[method]]
+name = "buffered"
+algorithm = "fedbuff(size=3)"
+local_steps = 2
+""")
+    call(*words, "--extensions", 0, "--no-picture", "--out", tmp_path / "cmp")
+    said = call("--config", tmp_path / "compare.toml", "--out", tmp_path / "cmp", "--dry-run").output
+    assert "8 trials, 8 of them done" in said
+    assert "6 runs, 6 of them done" in said
+
+
+def test_every_method_runs_under_every_plan(fleet, tmp_path):
+    words = ["--method", "asyncsgd", "--method", "generalized-asyncsgd", "--plan", "few: concurrency=3"]
+    words += ["--plan", "fast: sampling=speed concurrency=6", "--seeds", 2, "--steps", 30, "--model", "logistic"]
+    shown = call(fleet, *words, "--no-picture", "--jobs", 2, "--out", tmp_path / "cmp").output
+    assert "the rates were not tuned" in shown
+    names = list(dict.fromkeys(row["method"] for row in read(tmp_path / "cmp" / "runs.csv")))
+    assert names == ["asyncsgd, few", "asyncsgd, fast", "generalized-asyncsgd, few", "generalized-asyncsgd, fast"]
+
+
+def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet, tmp_path):
+    words = ["--method", "asyncsgd", "--method", "lost: asyncsgd start=nowhere", "--rates", "0.1", "--extensions", 0]
+    words += ["--seeds", 2, "--steps", 30, "--model", "logistic", "--no-picture", "--jobs", 2]
+    result = call(fleet, *words, "--out", tmp_path / "cmp", code=1)
+    assert "start must be one of" in result.output
+    assert "is left out" in result.output
+    assert {row["method"] for row in read(tmp_path / "cmp" / "runs.csv")} == {"asyncsgd"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "a comparison needs at least one method"),
+        (["--method", "asyncsgd", "--method", "asyncsgd"], "methods must have different names, got 'asyncsgd' twice"),
+        (["--method", "asyncsgd seed=3"], "seed must be the same for all methods"),
+        (["--method", "asyncsgd batches=3"], "unknown key 'batches'; did you mean batch_size?"),
+        (["--method", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
+        (["--method", "asyncsgd", "--rates", "0.1,many"], "rates must be numbers with commas between, got 'many'"),
+        (["--method", "asyncsgd", "--rates", "0.1,-1"], "rates must be positive, finite and different"),
+        (["--method", "asyncsgd", "--rates", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
+        (["--method", "asyncsgd", "--target", "speed=3"], "target must be one of accuracy"),
+        (["--method", "asyncsgd", "--baseline", "fedavg"], "baseline must be asyncsgd, got 'fedavg'"),
+        (["--method", "asyncsgd", "--set", "holdout=0.3"], "holdout is set by the comparison"),
+        (["--method", "asyncsgd", "--holdout", "2"], "holdout must be a share between 0 and 1, got 2.0"),
+        (["--method", "asyncsgd", "--tune-by", "luck"], "by must be one of loss, accuracy, got 'luck'"),
+        (["--method", "asyncsgd", "--part", "3/2"], "part must read like 1/2"),
+        (["--method", "asyncsgd", "--steps", "5", "--time", "3"], "steps and time exclude each other"),
+        (["--method", "asyncsgd", "--on", "mars"], "on must be one of here, ray, got 'mars'"),
+        (["--method", "fedbuf"], "did you mean fedbuff?"),
+        (["--method", "asyncsgd", "--method", "fedavg concurrency=11"], "fedavg needs concurrency <= clients"),
+        (["--method", "asyncsgd", "--data", "digit"], "did you mean digits?"),
+        (["--method", "asyncsgd", "--plan", "nowhere.json"], "nowhere.json"),
+        (["--config", "nowhere.toml"], "comparison file nowhere.toml does not exist"),
+    ],
+)
+def test_nonsense_is_refused_in_one_sentence(fleet, tmp_path, words, message):
+    with pytest.raises(SojournError) as raised:
+        call(fleet, *words, "--out", tmp_path / "cmp")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "cmp").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, number):
+    words = ["--method", "asyncsgd", "--method", "fedavg", "--steps", "3000", "--seeds", "2", "--rates", "0.1"]
+    words += ["--tuning-seeds", "1", "--extensions", "0", "--no-picture", "--checkpoint-seconds", "0.5"]
+    out = tmp_path / "broken"
+    command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(out)]
+    with (tmp_path / "said").open("w") as said:  # a pipe would be held by the orphans too
+        process = subprocess.Popen(command, stderr=said, stdout=said, env=os.environ)
+    for _ in range(1200):
+        if list((out / "cells").glob("*/checkpoints/*.json")):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    process.wait(timeout=120)
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert "go on with: sojourn compare" in (tmp_path / "said").read_text()
+    time.sleep(3)  # orphans notice, and write where they stand
+    assert list((out / "cells").glob("*/checkpoints/*.json"))
+    call(fleet, *words, "--out", out)
+    call(fleet, *words, "--out", tmp_path / "whole")
+    for name in ("table.csv", "runs.csv"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

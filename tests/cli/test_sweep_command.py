@@ -1,0 +1,90 @@
+"""`sojourn sweep`: a grid of settings with every seed."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sojourn.cli.main import app
+from sojourn.errors import SojournError
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(app, ["sweep", *(str(word) for word in words)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,6,4\nslow,4,1\n")
+
+    def write(grid: str, top: str = "seeds = 2"):
+        path = tmp_path / "sweep.toml"
+        run = f'[run]\nfleet = "{tmp_path / "fleet.csv"}"\nsteps = 30\nmodel = "logistic"\n'
+        path.write_text(f"{top}\n{run}[grid]\n{grid}\n")
+        return path
+
+    return write
+
+
+def test_help_shows_examples():
+    assert "sojourn sweep sweep.toml --out sweep/ --on ray" in call("--help").stdout
+
+
+def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
+    path = file('algorithm = ["asyncsgd", "fedavg"]\nconcurrency = [3, 5]')
+    assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "8 cells, 0 of them done\n"
+    call(path, "--jobs", 2, "--out", tmp_path / "out")
+    with (tmp_path / "out" / "runs.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == 8
+    assert {(row["algorithm"], row["concurrency"], row["seed"]) for row in rows} >= {("fedavg", "5", "1")}
+    assert all(row["state"] == "complete" and float(row["accuracy"]) > 0 for row in rows)
+    assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "8 cells, 8 of them done\n"
+    told = json.loads(call(path, "--json", "--out", tmp_path / "out").stdout)
+    assert len(told["runs"]) == 8
+
+
+def test_two_machines_do_a_part_each(file, tmp_path):
+    path = file("concurrency = [3, 4, 5]")
+    for part in ("1/2", "2/2"):
+        call(path, "--jobs", 2, "--part", part, "--out", tmp_path / "out")
+    assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "6 cells, 6 of them done\n"
+
+
+def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_path):
+    path = file("start = ['even', 'nowhere']\nalgorithm = 'asyncsgd'", "seeds = [4]")
+    result = call(path, "--jobs", 2, "--out", tmp_path / "out", code=1)
+    assert "start must be one of" in result.output
+    assert "1 cells failed twice; the rest is done" in result.output
+    states = [line.split(",")[4] for line in (tmp_path / "out" / "runs.csv").read_text().splitlines()]
+    assert sorted(states) == ["complete", "failed", "state"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "top", "message"),
+    [
+        ("rates = [0.1]", "seeds = 2", "unknown key 'rates'; did you mean rate or steps?"),
+        ("rate = ['fast']", "seeds = 2", "grid: rate must be a number, got 'fast'"),
+        ("rate = []", "seeds = 2", "grid: rate must have at least one value, got none"),
+        ("steps = [10, 20]", "seeds = 2", "grid: steps stands in [run] too"),
+        ("seed = [1]", "seeds = 2", "grid: seed is swept by seeds"),
+        ("rate = [0.1]", "seeds = 0", "seeds must be a whole number of at least 1, or a list, got 0"),
+        ("rate = [0.1]", "seeds = [1, 1]", "seeds must be different, got [1, 1]"),
+        (
+            "concurrency = [5, 11]\nalgorithm = 'fedavg'",
+            "seeds = 1",
+            "fedavg needs concurrency <= clients, got 11 > 10",
+        ),
+        ("rate = [0.1]", "sedes = 2", "keys are seeds, [run] and [grid], got 'sedes'"),
+    ],
+)
+def test_a_sweep_file_with_a_mistake_is_refused(file, tmp_path, grid, top, message):
+    with pytest.raises(SojournError) as raised:
+        call(file(grid, top), "--out", tmp_path / "out")
+    assert message in str(raised.value)
+    assert not (tmp_path / "out").exists()
