@@ -1,0 +1,63 @@
+"""The results as tables of a page."""
+
+from world import POWERS, TASKS
+
+Row = dict[str, object]
+
+
+def page(cells: list[Row], found: list[Row]) -> str:
+    """All tables, dataset by dataset and fleet by fleet."""
+    parts = []
+    for work, name in dict.fromkeys((str(row["data"]), str(row["fleet"])) for row in cells):
+        mine = [row for row in cells if (row["data"], row["fleet"]) == (work, name)]
+        parts += [f"### {work}, {name}", "", _grid(mine, "test_loss"), "", _grid(mine, "to_target"), ""]
+    return "\n".join([*parts, "### The bound", "", _verdicts(found), ""])
+
+
+def _grid(mine: list[Row], key: str) -> str:
+    what = {"test_loss": "test loss at the end", "to_target": "time to the target"}[key]
+    lines = [f"| {what} | " + " | ".join(f"C = {tasks}" for tasks in TASKS) + " |", "|---" * (1 + len(TASKS)) + "|"]
+    for way in POWERS:
+        row = {cell["tasks"]: cell for cell in mine if cell["sampling"] == way}
+        if row:
+            lines.append(f"| {way} | " + " | ".join(_said(row[tasks], key) for tasks in TASKS) + " |")
+    for cell in mine:
+        if cell["sampling"] not in POWERS:
+            lines.append(f"| {cell['sampling']} | C = {cell['tasks']}: {_said(cell, key)} |" + " |" * (len(TASKS) - 1))
+    return "\n".join(lines)
+
+
+def _said(cell: Row, key: str) -> str:
+    if cell.get("diverged"):
+        return "diverged"
+    if key == "to_target" and cell["not_reached"]:
+        runs = int(str(cell["reached"])) + int(str(cell["not_reached"]))
+        return f"{cell['not_reached']} of {runs} did not"
+    value = cell[key]
+    mark = "*" if cell["edge"] else ""
+    return ("" if value in (None, "") else f"{float(str(value)):.3g}") + mark
+
+
+def _verdicts(found: list[Row]) -> str:
+    head = (
+        "data",
+        "fleet",
+        "constants",
+        "rank correlation",
+        "best",
+        "loss",
+        "bound picks",
+        "loss",
+        "times the best",
+        "free choice",
+    )
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in found:
+        numbers = [f"{float(str(row[key])):.3g}" for key in ("best_loss", "loss_there", "regret", "free_choice_loss")]
+        said = (
+            *(row["data"], row["fleet"], row["constants"], f"{float(str(row['rank_correlation'])):+.2f}"),
+            *(row["best"], numbers[0], row["bound_picks"], numbers[1], numbers[2]),
+            f"C = {row['free_choice_tasks']}: {numbers[3]}",
+        )
+        lines.append("| " + " | ".join(str(one) for one in said) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""One comparison a dataset and fleet: all plans of the grid and the two that the bound would choose, at their best rates."""
+
+import dataclasses
+from pathlib import Path
+
+from world import WORK, plans, saved, time_of
+
+from sojourn import Fleet, goal, make_plan
+from sojourn.sweep.compare import Compared, compare
+from sojourn.sweep.comparison import Comparison, Method, Tuning
+from sojourn.sweep.target import Target
+from sojourn.theory.constants import WORKED_EXAMPLE, Constants
+from sojourn.train.build import build
+from sojourn.train.calibration.calibrate import calibrate
+from sojourn.train.config import TrainConfig
+
+RATES = (0.03, 0.1, 0.3, 1.0)
+CHOICES = {"default": "the bound's, default constants", "calibrated": "the bound's, calibrated constants"}
+
+
+def constants(work: str, fleet: Fleet, folder: Path, fast: bool) -> dict[str, Constants]:
+    """Those of the worked example, and those measured on this model and data (once: they do not depend on speeds)."""
+    path = folder / f"constants-{work}.toml"
+    if not path.exists():
+        where = folder / "calibrated-fleet.csv"
+        fleet.save(where)
+        config = TrainConfig(str(where), steps=200 if fast else 1000, **WORK[work].keys())  # type: ignore[arg-type]
+        calibrate(build(config)).save(path)
+    return {"default": WORKED_EXAMPLE, "calibrated": Constants.load(path)}
+
+
+def methods(fleet: Fleet, known: dict[str, Constants], folder: Path) -> list[Method]:
+    """Plans by name; those of the grid are called `way, tasks`."""
+    made = {f"{way}, {tasks}": plan for (way, tasks), plan in plans(fleet).items()}
+    for key, name in CHOICES.items():
+        chosen = make_plan(fleet, goal(time=time_of(fleet), constants=known[key])).plan
+        made[name] = dataclasses.replace(chosen, step_size=None)
+    return [Method(name, {"plan": saved(plan, folder, name)}) for name, plan in made.items()]
+
+
+def trained(work: str, name: str, fleet: Fleet, known: dict[str, Constants], folder: Path, fast: bool) -> Compared:
+    """Tune and train all of them; what is done already is not done again."""
+    home = folder / f"{work}-{name}".replace(" ", "-").replace(",", "")
+    home.mkdir(parents=True, exist_ok=True)
+    fleet.save(home / "fleet.csv")
+    run = {**WORK[work].keys(), "fleet": str(home / "fleet.csv"), "time": time_of(fleet) * (0.1 if fast else 1.0)}
+    tuning = Tuning(RATES, (10_000,) if fast else (10_000, 10_001), holdout=0.2, extensions=1 if fast else 3)
+    seeds = (0, 1) if fast else (0, 1, 2, 3)
+    described = methods(fleet, known, home / "plans")
+    comparison = Comparison(run, tuple(described), seeds, tuning, Target.parse(WORK[work].target))
+    return compare(comparison, home)
