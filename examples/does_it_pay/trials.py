@@ -1,4 +1,4 @@
-"""One comparison a dataset and fleet: all plans of the grid and the two that the bound would choose, at their best rates."""
+"""A comparison for each dataset and fleet: all plans of the grid and the two of the bound, each at its best rate."""
 
 import dataclasses
 from pathlib import Path
