@@ -60,7 +60,7 @@ def main() -> None:
         "mean_wave": sum(waves) / len(waves),
         "waves": len(waves),
         "ms_a_gradient_whole": whole(builts, arguments) if arguments.whole else None,
-        "gib": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
+        "gib": torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else None,
         "torch": torch.__version__,
         "loss": replays[0].tally.loss / replays[0].received,
         **{key: str(value) for key, value in vars(arguments).items()},

@@ -215,3 +215,44 @@ def test_ctrl_c_on_the_command_line_keeps_the_run_and_says_how_to_go_on(fleet, t
     assert process.returncode == 130
     assert b"go on with: sojourn train --resume --out" in said
     assert list((tmp_path / "run" / "checkpoints").glob("*.json"))
+
+
+def several(fleet, out, *words):
+    return CliRunner().invoke(app, ["train", str(fleet), "--steps", "40", *words, "--out", str(out)])
+
+
+def test_seeds_get_folders_and_a_lost_one_is_trained_when_they_are_resumed(fleet, tmp_path):
+    out = tmp_path / "out"
+    call(fleet, "--seeds", 3, "--seed", 5, "--steps", 40, "--out", out)
+    assert sorted(path.name for path in out.iterdir()) == ["seed-5", "seed-6", "seed-7", "seeds.json"]
+    expected = (out / "seed-7" / "model.safetensors").read_bytes()
+    for path in sorted((out / "seed-7").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (out / "seed-7").rmdir()
+    assert "seed-7" in call("--resume", "--out", out).stdout
+    assert (out / "seed-7" / "model.safetensors").read_bytes() == expected
+    assert "seed-8" in call("--resume", "--seeds", 4, "--out", out).stdout
+
+
+def test_a_seed_that_diverges_does_not_stop_the_others(fleet, tmp_path, monkeypatch):
+    from sojourn.train.replay import Diverged, Replay
+
+    receive = Replay._receive
+
+    def spoilt(self, task, pinned, ready):
+        if self.federation.seed == 1 and task.step == 20:
+            raise Diverged("the update is not finite")
+        receive(self, task, pinned, ready)
+
+    monkeypatch.setattr(Replay, "_receive", spoilt)
+    result = several(fleet, tmp_path / "out", "--seeds", "3")
+    assert result.exit_code != 0
+    assert "seed 1: the update is not finite" in str(result.exception) + result.output
+    done = [(tmp_path / "out" / f"seed-{seed}" / "summary.json").exists() for seed in range(3)]
+    assert done == [True, False, True]
+
+
+def test_each_seed_has_a_board_of_its_own(fleet, tmp_path):
+    pytest.importorskip("tensorboard")
+    call(fleet, "--seeds", 2, "--steps", 40, "--tensorboard", "--out", tmp_path / "out")
+    assert all(any((tmp_path / "out" / f"seed-{seed}" / "tensorboard").iterdir()) for seed in range(2))

@@ -13,11 +13,13 @@ from sojourn import InvalidInput
 from sojourn.data.load import load_dataset
 from sojourn.errors import UnreadableFile
 from sojourn.trace import Trace
+from sojourn.train.build import build
 from sojourn.train.config import TrainConfig
 from sojourn.train.models.load import load_model
 from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Diverged
 from sojourn.train.run import Run, train
+from sojourn.train.store import Store
 
 STEPS = 120
 
@@ -242,6 +244,65 @@ def test_tasks_without_a_step_do_not_count_in_the_training_loss(fleet, tmp_path)
     rows = read_metrics(tmp_path / "run")
     assert rows[-1]["gradients"] < 20  # most are called before they have done anything
     assert all(row["train_loss"] > 1 or np.isnan(row["train_loss"]) for row in rows)
+
+
+def test_a_step_that_is_saved_again_leaves_the_tensors_of_the_first_time(tmp_path) -> None:
+    store, model = Store(tmp_path / "checkpoints"), torch.arange(3.0)
+    store.save(7, {"model": model})
+    store.save(7, {"model": model, "more": torch.full((3,), torch.nan)})
+    store.save(7, {"model": model, "more": torch.ones(3)})
+    step, tree = Store(tmp_path / "checkpoints").load()
+    assert step == 7
+    assert tree["model"].tolist() == [0, 1, 2]
+    assert tree["more"].tolist() == [1, 1, 1]
+
+
+def test_what_is_kept_when_an_update_right_after_a_checkpoint_is_not_finite_is_finite(fleet, tmp_path) -> None:
+    config = _config(fleet, rate=1e7, clip=None, model="mlp(layers=3)", execution="one-by-one")
+    with pytest.raises(Diverged):
+        train(config, tmp_path / "run", checkpoint_every=1)
+    kept = Run(config, tmp_path / "run", resume=True)
+    assert kept.replay.received > 0
+    assert torch.isfinite(kept.replay.params).all()
+
+
+def test_a_run_in_use_is_not_touched_by_one_that_is_refused(fleet, tmp_path) -> None:
+    seen = []
+
+    def intrude(done: int, total: int, facts: dict) -> None:
+        if done >= 60 and not seen:
+            before = (tmp_path / "run" / "metrics.csv").read_bytes()
+            with pytest.raises(InvalidInput, match="another process is training in"):
+                train(_config(fleet), tmp_path / "run", resume=True)
+            seen.append(before == (tmp_path / "run" / "metrics.csv").read_bytes())
+
+    train(_config(fleet), tmp_path / "run", checkpoint_every=20, progress=intrude)
+    assert seen == [True]
+
+
+FROZEN = """
+import torch
+
+def network(dataset):
+    first, norm = torch.nn.Linear(64, 16), torch.nn.BatchNorm1d(16).eval()
+    first.requires_grad_(False)
+    return torch.nn.Sequential(torch.nn.Flatten(), first, norm, torch.nn.ReLU(), torch.nn.Linear(16, 10))
+"""
+
+
+def test_what_an_own_model_has_frozen_stays_frozen_and_resumes_to_the_same_bits(fleet, tmp_path, monkeypatch) -> None:
+    (tmp_path / "frozen_in_part.py").write_text(FROZEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = _config(fleet, model="frozen_in_part:network", weight_decay=0.05)
+    train(config, tmp_path / "whole")
+    _abandon(config, tmp_path / "broken", 50)
+    train(config, tmp_path / "broken", resume=True)
+    whole, broken = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
+    assert all(torch.equal(whole[key], broken[key]) for key in whole)
+    built = build(config).federation.model.module.state_dict()
+    assert torch.equal(whole["1.weight"], built["1.weight"])
+    assert torch.equal(whole["2.running_mean"], torch.zeros(16))
+    assert not torch.equal(whole["4.weight"], built["4.weight"])
 
 
 def test_two_processes_do_not_train_in_one_folder(fleet, tmp_path) -> None:

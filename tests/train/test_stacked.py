@@ -97,6 +97,28 @@ def test_a_network_with_an_unknown_layer_or_many_channels_or_a_loss_of_its_own_i
     assert stackable(FlatModel(torch.nn.Sequential(linear)))
 
 
+class Wider(torch.nn.Conv2d):
+    """A convolution with something added."""
+
+
+def test_layers_that_only_look_like_known_ones_are_not_stacked():
+    nn = torch.nn
+    relu, linear, frozen = nn.ReLU(), nn.Linear(10, 10), nn.Linear(10, 10)
+    frozen.weight.requires_grad_(False)
+    resting = nn.BatchNorm2d(3).eval()
+    for layers in (
+        (linear, relu, nn.Linear(10, 10), relu),
+        (linear, linear),
+        (nn.Linear(10, 10, bias=False),),
+        (nn.Conv2d(3, 8, 3, padding=1, padding_mode="circular"), nn.Flatten(), nn.Linear(512, 10)),
+        (Wider(3, 8, 3, padding=1), nn.Flatten(), nn.Linear(512, 10)),
+        (nn.Flatten(0), linear),
+        (frozen, linear),
+        (resting, nn.Flatten(), nn.Linear(192, 10)),
+    ):
+        assert not stackable(FlatModel(nn.Sequential(*layers))), layers
+
+
 INTERPRETED = """
 import json, torch
 from sojourn.train.stacked import convolution as c, launch, norm as n

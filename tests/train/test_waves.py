@@ -46,18 +46,35 @@ def _replay(built: Built, waves: bool, most: int = 64) -> Replay:
     return Replay(built.algorithm, federation, built.simulate(), built.setting, executor)
 
 
+class Both:
+    """Computes every wave both ways, and keeps how far apart updates, losses and statistics come out."""
+
+    waves = True
+
+    def __init__(self, waves: Waves, single: OneByOne) -> None:
+        self._waves, self._single = waves, single
+        self.gaps: list[float] = []
+
+    def compute(self, jobs: list[Job]) -> list[Update]:
+        stacked = self._waves.compute(jobs)
+        for one, other in zip(stacked, self._single.compute(jobs), strict=True):
+            assert (one.rate, one.steps) == (other.rate, other.steps)
+            pairs = ((one.gradient, other.gradient), (one.delta, other.delta), (one.loss, other.loss))
+            for mine, theirs in pairs:
+                assert (mine is None) == (theirs is None)
+                if mine is not None and theirs is not None:
+                    self.gaps.append(float((mine - theirs).norm() / theirs.norm().clamp(min=1e-30)))
+        return stacked
+
+
 def _largest_gap(built: Built, most: int = 64) -> float:
     """Largest relative difference of an update from its wave, computed from the very same model, one by one."""
-    wave, single = _replay(built, True, most), _replay(built, False)
-    gaps = []
-    for step in range(1, STEPS + 1):
-        tree = wave.snapshot()
-        wave.advance(step)
-        single = _replay(built, False)
-        single.restore({**tree, "ready": {}})
-        single.advance(step)
-        gaps.append(float((wave.params - single.params).norm() / single.params.norm()))
-    return max(gaps)
+    federation = built.federation
+    parts = federation.examples, federation.local
+    both = Both(Waves(vectorised(federation.model), *parts, most), OneByOne(federation.model, *parts))
+    Replay(built.algorithm, federation, built.simulate(), built.setting, both).advance(STEPS)
+    assert len(both.gaps) >= 2 * STEPS
+    return max(both.gaps)
 
 
 @pytest.mark.parametrize("dtype", TIGHT)
@@ -164,6 +181,13 @@ def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
         assert common["test_loss"] == pytest.approx(alone["test_loss"], rel=1e-9)
 
 
+def test_runs_one_by_one_share_nothing_but_the_examples(fleet) -> None:
+    first = build(TrainConfig(fleet, execution="one-by-one"))
+    other = build(TrainConfig(fleet, execution="one-by-one", seed=1), like=first)
+    assert other.executor is not first.executor
+    assert other.federation.examples is first.federation.examples
+
+
 def test_runs_that_do_other_local_work_do_not_share_waves(fleet) -> None:
     first = build(TrainConfig(fleet))
     other = build(TrainConfig(fleet, momentum=0.5, algorithm="fedavg", local_steps=2), like=first)
@@ -207,7 +231,7 @@ def test_how_a_model_is_computed_is_chosen_by_what_it_is(fleet, model, precision
 
 
 def test_what_cannot_be_is_refused(fleet) -> None:
-    with pytest.raises(InvalidInput, match="waves need a model without dropout"):
+    with pytest.raises(InvalidInput, match="waves need a model of this package, without dropout"):
         _built(fleet, model="cnn(channels=4, norm=batch)", execution="waves", device="cpu")
     with pytest.raises(InvalidInput, match="precision tf32 is a format of GPUs; on the processor use fp32"):
         _built(fleet, precision="tf32", device="cpu")

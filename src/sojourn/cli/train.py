@@ -1,5 +1,7 @@
 """`sojourn train`: a run on the virtual clock, in a folder, from flags or from one TOML file."""
 
+import json
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,11 +130,13 @@ def train(
 
         pyplot()  # says now, not after the training, that it is missing
     many = None if seeds is None else whole("seeds", seeds)
-    configs, several = _configs(config, given, many, out if resume else None)
-    runs, outcomes = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
+    configs, several = _configs(config, given, many, out, resume)
+    runs, outcomes, diverged = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
     if pictures:
         _draw(runs, out)
     _show(outcomes, out, several, as_json)
+    if diverged:
+        raise SojournError("; ".join(diverged))
     if not all(outcome.complete for outcome in outcomes):
         done = sum(outcome.received for outcome in outcomes)
         typer.echo(f"interrupted after {done} updates; go on with: sojourn train --resume --out {out}", err=True)
@@ -140,18 +144,32 @@ def train(
 
 
 def _configs(
-    path: Path | None, given: dict[str, Any], many: int | None, resumed: Path | None
+    path: Path | None, given: dict[str, Any], many: int | None, out: Path, resume: bool
 ) -> "tuple[list[TrainConfig], bool]":
     """One run, or one for each seed, and whether each has a folder of its own; runs to be resumed are in theirs."""
     from sojourn.train.run import config_of
 
     if many is not None and many < 1:
         raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
-    folders = sorted(resumed.glob("seed-*/config.json")) if resumed is not None else []
-    if path is None and not given and many is None and folders:
-        return [config_of(folder.parent) for folder in folders], True
-    first = _config(path, given, resumed)
-    return [first.resolved(seed=first.seed + number) for number in range(many or 1)], many is not None
+    found = sorted(out.glob("seed-*/config.json")) if resume else []
+    if path is None and not given and found:
+        first, seeds = config_of(found[0].parent), _seeds(out, many) or [config_of(one.parent).seed for one in found]
+        return [first.resolved(seed=seed) for seed in seeds], True
+    first = _config(path, given, out if resume else None)
+    seeds = [first.seed + number for number in range(many or 1)]
+    return [first.resolved(seed=seed) for seed in seeds], many is not None
+
+
+SEEDS = "seeds.json"
+
+
+def _seeds(out: Path, many: int | None) -> list[int]:
+    """The seeds that a folder was begun with, so many more if asked; empty = it is not known."""
+    try:
+        known = [int(seed) for seed in json.loads((out / SEEDS).read_text("utf-8"))["seeds"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return known if many is None else [known[0] + number for number in range(many)]
 
 
 def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
@@ -170,41 +188,53 @@ def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "
 
 def _train(
     configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, seconds: float, tensorboard: bool
-) -> "tuple[list[Run], list[Outcome]]":
+) -> "tuple[list[Run], list[Outcome], list[str]]":
+    """Train; of several runs the others go on when one diverges, which is told at the end."""
     import torch
 
     from sojourn.cli.train_progress import board, loading_bar, training_bar
+    from sojourn.train.replay import Diverged
     from sojourn.train.run import Run, together
 
     torch.set_num_threads(1)
     runs: list[Run] = []
+    diverged: list[str] = []
     with loading_bar() as watch:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
             runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None))
+            if several and len(runs) == 1:  # the first was not refused
+                (out / SEEDS).write_text(json.dumps({"seeds": [one.seed for one in configs]}) + "\n", "utf-8")
     _say(runs)
-    received = sum(run.replay.received for run in runs)
-    with training_bar() as bar, board(out if tensorboard else None, received) as write:
-        write(received, runs[0].metrics.last)
+
+    def note(run: Run, error: Diverged) -> None:
+        diverged.append(f"seed {run.built.config.seed}: {error}")
+
+    with training_bar() as bar, ExitStack() as boards:
+        writes = [boards.enter_context(board(run.folder if tensorboard else None, run.replay.received)) for run in runs]
 
         def both(done: int, total: int, facts: dict[str, Any]) -> None:
             bar(done, total, facts)
-            write(done, facts)
+            for write, run in zip(writes, runs, strict=True):
+                write(run.metrics.last)
 
-        return runs, together(runs, seconds, progress=both)
+        for write, run in zip(writes, runs, strict=True):
+            write(run.metrics.last)
+        outcomes = together(runs, seconds, progress=both, diverged=note if several else None)
+    return runs, outcomes, diverged
 
 
 def _say(runs: "list[Run]") -> None:
-    """What a user should know before the run."""
+    """What a user should know before the runs."""
+    short = max(run.built.federation.short_batches().size for run in runs)
     built = runs[0].built
-    short = built.federation.short_batches()
-    if short.size:
+    if short:
         typer.echo(
-            f"{short.size} clients hold fewer examples than a batch of {built.config.batch_size}: "
+            f"{short} clients hold fewer examples than a batch of {built.config.batch_size}: "
             "each of their batches is all that they have",
             err=True,
         )
-    for key in built.unused:
+    for key in dict.fromkeys(key for run in runs for key in run.built.unused):
         typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
     done = sum(run.replay.received for run in runs)
     if done:

@@ -53,13 +53,13 @@ def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def board(folder: Path | None, received: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """A callback(step, metrics) that writes each new row of metrics as event files; without a folder, nothing.
+def board(folder: Path | None, received: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A callback(metrics) that writes each new row of metrics as event files; without a folder, nothing.
 
     Events beyond the updates received, from before a run was taken up again, are struck out.
     """
     if folder is None:
-        yield lambda step, facts: None
+        yield lambda facts: None
         return
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -68,7 +68,7 @@ def board(folder: Path | None, received: int) -> Iterator[Callable[[int, dict[st
     writer = SummaryWriter(str(folder / "tensorboard"), purge_step=received + 1 if received else None)
     last: list[float] = [received] if received else []
 
-    def write(step: int, facts: dict[str, Any]) -> None:
+    def write(facts: dict[str, Any]) -> None:
         if facts and last != [facts["received"]]:
             last[:] = [facts["received"]]
             for key, value in facts.items():

@@ -96,12 +96,13 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
         except (Exception, SystemExit) as error:
             failed = _failure(error)
             told |= {key: failed for key, run in runs.items() if ended(run.folder) is None}
-    for key, run in runs.items():
-        word = ended(run.folder)
+    for key, folder in {key: run.folder for key, run in runs.items()}.items():
+        word = ended(folder)
         if word is not None:
             told[key] = Ending(word)
-            _forget_checkpoints(run.folder)
+            _forget_checkpoints(folder)
         told.setdefault(key, Ending(STOPPED))
+    runs.clear()
     _free_device()
     return told
 

@@ -106,7 +106,8 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         steps=STEPS if config.steps is None and config.time is None else config.steps,
         execution=execution(config, model, dataset),
     )
-    executor = like.executor if like and shared and _alike(like, resolved, local) else _executor(resolved, federation)
+    alike = like is not None and shared is not None and _alike(like, resolved, local)
+    executor = like.executor if like and alike else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
     unused = _unused(config, method, local)
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
@@ -178,11 +179,12 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
         raise InvalidInput("device cuda needs a GPU that PyTorch can use, there is none; use device cpu")
     if device.type == "cpu" and config.precision == "tf32":
         raise InvalidInput("precision tf32 is a format of GPUs; on the processor use fp32")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
+    if config.dtype == "float64" and config.precision != "fp32":
+        raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
     chance = True if ":" in config.model else None  # a stranger's model may roll dice anywhere
-    return FlatModel(module.to(device), chance=chance, half=config.precision == "bf16"), device
+    return FlatModel(module.to(device), chance=chance, precision=config.precision), device
 
 
 def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
@@ -191,7 +193,8 @@ def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
     possible = not model.random and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
         raise InvalidInput(
-            "waves need a model without dropout and, on the processor, without BatchNorm and in fp32; use one-by-one"
+            "waves need a model of this package, without dropout and, on the processor, without BatchNorm and in fp32; "
+            "use one-by-one"
         )
     if config.execution != "auto":
         return config.execution
@@ -215,7 +218,9 @@ def _device_words(config: TrainConfig) -> tuple[str, ...]:
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
-    """Whether two runs' tasks can be computed together: rates may differ, they belong to the job."""
+    """Whether two runs' tasks can be computed together, in waves: rates may differ, they belong to the job."""
+    if not like.executor.waves:
+        return False
     before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
     return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
 

@@ -39,17 +39,20 @@ class Judgement(NamedTuple):
 def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
     """Evaluate a model on the test set."""
     module = federation.model.at(params, stats)
+    predictor = _predictor(federation.model, params, stats)
+    learning = [part for part in module.modules() if part.training]
     module.eval()
     try:
         with torch.no_grad():
-            return _judge(federation, _predictor(federation.model, params, stats))
+            return _judge(federation, predictor)
     finally:
-        module.train()
+        for part in learning:  # not those that their author has frozen
+            part.training = True
 
 
 def _predictor(model: FlatModel, params: Tensor, stats: Tensor) -> Predictor:
     """From examples to logits; in bfloat16 where a GPU trains in it by kernels for stacks, here of one model."""
-    if not (model.half and params.is_cuda and stackable(model)):
+    if not (model.half and params.is_cuda and not model.random and stackable(model)):
         return model.module
     values = stacked_values(model, params.to(torch.bfloat16)[None], stats[None])
     return lambda x: predict(model.module, values, x.to(torch.bfloat16)[None])[0]

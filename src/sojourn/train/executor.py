@@ -54,6 +54,7 @@ class OneByOne:
 
     def compute(self, jobs: Sequence[Job]) -> list[Update]:
         """Do the jobs in their order."""
+        self._model.prepare()
         return [self._do(job) for job in jobs]
 
     def _do(self, job: Job) -> Update:

@@ -3,12 +3,15 @@
 A model in flight is then one tensor, an update is one tensor, and every algorithm is arithmetic on vectors. The
 module's parameters are views of the vector `params`, their gradients views of `grad`, and floating-point buffers
 (running means and variances of BatchNorm) views of `stats`. Other buffers, counters, begin every task as they were.
+Parameters that need no gradient are not part of the vector: nobody moves them.
 """
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from sojourn.errors import InvalidInput
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -28,14 +31,18 @@ def own_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 class FlatModel:
-    """A module at any point of its parameter space; with `half`, products are computed in bfloat16."""
+    """A module at any point of its parameter space; `precision` is that of products: fp32, tf32 or bf16."""
 
     def __init__(
-        self, module: nn.Module, loss: Loss | None = None, chance: bool | None = None, half: bool = False
+        self, module: nn.Module, loss: Loss | None = None, chance: bool | None = None, precision: str = "fp32"
     ) -> None:
-        self.module, self.half = module, half
+        self.module, self.half = module, precision == "bf16"
+        self._tensor_float = precision == "tf32"
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
-        parameters = list(module.parameters())
+        trained = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
+        if not trained:
+            raise InvalidInput("a model must have a parameter that is trained, this one has none; unfreeze some")
+        self.names, parameters = [name for name, _ in trained], [one for _, one in trained]
         first = parameters[0]
         self.channels_last = first.is_cuda
         """Whether the kernels of convolutions lie in the vector with their channels last, as GPUs like them."""
@@ -84,6 +91,11 @@ class FlatModel:
         self.params.copy_(params)
         self.begin(stats)
         return self.module
+
+    def prepare(self) -> None:
+        """Set the precision of products on a GPU, which belongs to the process, to that of this model."""
+        if self.params.is_cuda:
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self._tensor_float
 
     def begin(self, stats: Tensor | None) -> None:
         """Set the statistics, and the counters back."""

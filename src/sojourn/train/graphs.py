@@ -10,6 +10,7 @@ With `bf16` a graph's models, activations and gradients are bfloat16; what is se
 """
 
 from copy import deepcopy
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -22,10 +23,11 @@ from sojourn.train.waves import Lossy
 
 MOST = 16  # models in a graph
 STREAMS = 8
+SHAPES = 8  # of batches that get graphs; clients with few examples may make many more
 
 
 class _Graph(NamedTuple):
-    """A captured graph with its buffers."""
+    """A captured graph with its buffers; None = it is not captured but computed as it is."""
 
     graph: Any
     params: Tensor
@@ -42,6 +44,8 @@ class Graphs:
     def __init__(self, model: FlatModel, dtype: torch.dtype, stacked: bool | None = None) -> None:
         self._model, self._dtype, self._device = model, dtype, model.params.device
         self._graphs: dict[tuple[int, tuple[int, ...]], _Graph] = {}
+        self._shapes: set[tuple[int, ...]] = set()
+        self._pool = torch.cuda.graph_pool_handle()  # for the activations of all graphs: one runs at a time
         possible = stackable(model) and dtype == torch.bfloat16
         use = possible if stacked is None else stacked
         self._how: _Stacked | _SideBySide = _Stacked(model) if use else _SideBySide(model)
@@ -50,6 +54,7 @@ class Graphs:
         self, params: Tensor, stats: Tensor | None, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Gradients, losses and moved statistics of stacked models on stacked batches."""
+        self._model.prepare()
         rows = len(params)
         gradients = torch.empty(rows, self._model.size, dtype=params.dtype, device=self._device)
         found = torch.empty(rows, dtype=params.dtype, device=self._device)
@@ -63,7 +68,10 @@ class Graphs:
             graph.y[:many].copy_(y[part])
             if stats is not None:
                 graph.stats[:many].copy_(stats[part])
-            graph.graph.replay()
+            if graph.graph is None:
+                self._how.fill(graph)
+            else:
+                graph.graph.replay()
             gradients[part].copy_(graph.gradients[:many])
             found[part].copy_(graph.losses[:many])
             if moved is not None:
@@ -73,27 +81,34 @@ class Graphs:
     def _graph(self, many: int, x: Tensor, y: Tensor) -> _Graph:
         key = (many, tuple(x.shape[1:]))
         if key not in self._graphs:
+            if key[1] not in self._shapes and len(self._shapes) == SHAPES:
+                return self._buffers(many, x, y)
+            self._shapes.add(key[1])
             self._graphs[key] = self._capture(many, x, y)
         return self._graphs[key]
 
-    def _capture(self, many: int, x: Tensor, y: Tensor) -> _Graph:
+    def _buffers(self, many: int, x: Tensor, y: Tensor) -> _Graph:
         model, dtype, device = self._model, self._dtype, self._device
-        made = _Graph(
-            graph=torch.cuda.CUDAGraph(),
+        return _Graph(
+            graph=None,
             params=_rows(many, model.params, dtype),
             stats=_rows(many, model.stats, self._how.stats_dtype or dtype),
             x=_channels_last(many, x, dtype),
             y=torch.zeros(many, *y.shape[1:], dtype=y.dtype, device=device),
-            gradients=torch.zeros(many, model.size, dtype=torch.float32, device=device),
-            losses=torch.zeros(many, dtype=torch.float32, device=device),
+            gradients=torch.zeros(many, model.size, dtype=model.params.dtype, device=device),
+            losses=torch.zeros(many, dtype=model.params.dtype, device=device),
         )
+
+    def _capture(self, many: int, x: Tensor, y: Tensor) -> _Graph:
+        device = self._device
+        made = self._buffers(many, x, y)._replace(graph=torch.cuda.CUDAGraph())
         before = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         before.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(before):
             for _ in range(2):  # compile, choose algorithms, fill caches
                 self._how.warm(made)
         torch.cuda.current_stream(device).wait_stream(before)
-        with torch.cuda.graph(made.graph):
+        with torch.cuda.graph(made.graph, pool=self._pool):
             self._how.fill(made)
         return made
 
@@ -135,7 +150,7 @@ class _SideBySide:
 
     def __init__(self, model: FlatModel) -> None:
         self._model, self._lossy = model, _without_counters(Lossy(model))
-        self._fused: Any = torch.compile(self._gradient, dynamic=False)
+        self._fused: Any = torch.compile(self._gradient) if find_spec("triton") else self._gradient
         self._streams = [torch.cuda.Stream(model.params.device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
 
     def warm(self, graph: _Graph) -> None:
@@ -161,7 +176,7 @@ class _SideBySide:
 
     def _gradient(self, flat: Tensor, stats: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient and loss of one model; its statistics move on."""
-        names = [name for name, _ in self._lossy.named_parameters()]
+        names = [f"module.{name}" for name in self._model.names]
         kept = [name for name, buffer in self._lossy.named_buffers() if buffer.is_floating_point()]
         buffers = dict(zip(kept, self._model.stat_parts(stats), strict=True))
 

@@ -82,12 +82,14 @@ class Run:
         self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
         self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
         self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
-        self._take()  # only now: what could be refused has been
-        if resumed and self.store.steps():
-            self._restore()
-        else:
-            self.metrics.begin(None)
-            self._evaluate()
+        self.folder.mkdir(parents=True, exist_ok=True)  # only now: what could be refused has been
+        with alone(self.folder):
+            self._take()
+            if resumed and self.store.steps():
+                self._restore()
+            else:
+                self.metrics.begin(None)
+                self._evaluate()
 
     def _recognised(self, resume: bool) -> bool:
         """Whether the folder holds this run; one that holds another is refused."""
@@ -120,7 +122,6 @@ class Run:
 
     def _take(self) -> None:
         """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         config, trace = self.folder / "config.json", self.folder / "trace.parquet"
         if config.exists() and trace.exists():
             return
@@ -325,7 +326,7 @@ def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
 
 def _ours(path: Path) -> bool:
     """Whether a file may come from a run that was killed before its configuration was written."""
-    return path.suffix == ".partial" or path.name == "trace.parquet"
+    return path.suffix == ".partial" or path.name in ("trace.parquet", "lock")
 
 
 def _compared(value: Any) -> Any:

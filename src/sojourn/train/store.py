@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Store:
     def save(self, step: int, tree: Any) -> None:
         """Write a checkpoint; tensors that an earlier one holds are not written again."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        name = f"{step:012d}.safetensors"
+        name = self._free_name(step)
         new: dict[str, Tensor] = {}
         used: dict[int, tuple[str, str, Tensor]] = {}
         plain = self._encode(tree, name, new, used)
@@ -50,6 +51,11 @@ class Store:
         _settle(partial, self.folder / f"{step:012d}.json")
         self._home = used
         self._clean()
+
+    def _free_name(self, step: int) -> str:
+        """A name for new tensors; where a step is saved again, those of the first time may still be in use."""
+        names = (f"{step:012d}-{number}.safetensors" if number else f"{step:012d}.safetensors" for number in count())
+        return next(name for name in names if not (self.folder / name).exists())
 
     def load(self) -> tuple[int, Any]:
         """The last checkpoint."""

@@ -62,7 +62,7 @@ class Waves:
             gradient, losses, moved = self._step(jobs, start, start, stats, 0)
             deltas: Sequence[Tensor | None] = [None] * len(jobs)
             return _updates(jobs, gradient.unbind(), deltas, losses, moved)
-        rates = torch.tensor([[job.rate] for job in jobs], dtype=start.dtype, device=start.device)
+        rates = _sent([[job.rate] for job in jobs], start)
         params, velocity, total = start.clone(), torch.zeros_like(start), start.new_zeros(len(jobs))
         for step in range(len(jobs[0].rows)):
             busy = sum(len(job.rows) > step for job in jobs)
@@ -73,7 +73,7 @@ class Waves:
             params[:busy].addcmul_(velocity[:busy], rates[:busy], value=-1.0)
             if stats is not None and moved is not None:
                 stats[:busy] = moved
-        steps = torch.tensor([max(1, len(job.rows)) for job in jobs], dtype=start.dtype, device=start.device)
+        steps = _sent([max(1, len(job.rows)) for job in jobs], start)
         return _updates(jobs, [None] * len(jobs), (params - start).unbind(), total / steps, stats)
 
     def _step(
@@ -102,6 +102,12 @@ def _updates(
 
 def _own(row: Tensor | None) -> Tensor | None:
     return None if row is None else row.clone()
+
+
+def _sent(numbers: Sequence[object], like: Tensor) -> Tensor:
+    """Numbers on a tensor's device, without waiting for it."""
+    here = torch.tensor(numbers, dtype=like.dtype)
+    return here.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else here
 
 
 def _given(stats: Tensor | None) -> Tensor:
@@ -140,7 +146,7 @@ class Lossy(nn.Module):
 def vectorised(model: FlatModel) -> Gradients:
     """Gradients of stacked models, by PyTorch's vmap; for models without statistics."""
     lossy = Lossy(model)
-    names = [name for name, _ in lossy.named_parameters()]
+    names = [f"module.{name}" for name in model.names]
 
     def loss(flat: Tensor, x: Tensor, y: Tensor) -> Tensor:
         value = functional_call(lossy, dict(zip(names, model.parts(flat), strict=True)), (x, y))

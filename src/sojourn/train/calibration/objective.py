@@ -108,7 +108,7 @@ class Objective:
         self._federation, self._stats, self.chosen = federation, stats, chosen
         self.params = params.detach()
         self._lossy = Lossy(federation.model)
-        self._names = [name for name, _ in self._lossy.named_parameters()]
+        self._names = [f"module.{name}" for name in federation.model.names]
 
     def on(self, chosen: Chosen) -> "Objective":
         """The same on other examples."""

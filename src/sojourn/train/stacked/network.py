@@ -26,16 +26,18 @@ Layer = Callable[[Any, str, Values, Tensor], Tensor]
 def stacked_values(model: FlatModel, params: Tensor, stats: Tensor) -> Values:
     """Parameters [models, size] and statistics by the module's names."""
     module = model.module
-    values = dict(zip((name for name, _ in module.named_parameters()), model.parts(params), strict=True))
+    values = dict(zip(model.names, model.parts(params), strict=True))
     kept = (name for name, buffer in module.named_buffers() if buffer.is_floating_point())
     return values | dict(zip(kept, model.stat_parts(stats), strict=True))
 
 
 def stackable(model: FlatModel) -> bool:
-    """Whether every layer is known and has few channels, the loss is cross-entropy, and Triton is there."""
+    """Whether all layers are known, narrow and occur once, the loss is cross-entropy, and Triton is there."""
     if model.params.is_cuda and find_spec("triton") is None:
         return False
-    return model.loss is cross_entropy and all(_known(part) for part in model.module.modules())
+    parts = [part for _, part in model.module.named_modules(remove_duplicate=False)]
+    once = len({id(part) for part in parts}) == len(parts)
+    return model.loss is cross_entropy and once and all(_known(part) for part in parts)
 
 
 def predict(module: nn.Module, values: Values, x: Tensor) -> Tensor:
@@ -52,17 +54,23 @@ def losses(module: nn.Module, values: Values, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _known(part: nn.Module) -> bool:
+    if type(part) not in LAYERS or any(not one.requires_grad for one in part.parameters()):
+        return False
     if isinstance(part, nn.Conv2d):
         size = part.kernel_size[0]
         few = max(part.in_channels, part.out_channels) <= MOST_CHANNELS
-        plain = part.groups == 1 and part.dilation == (1, 1) and part.padding == (size // 2, size // 2)
-        square = part.kernel_size == (size, size) and part.stride[0] == part.stride[1]
-        return few and plain and square and size in (1, 3)
+        plain = part.groups == 1 and part.dilation == (1, 1) and part.padding_mode == "zeros"
+        half = part.kernel_size == (size, size) and part.padding == (size // 2, size // 2)
+        return few and plain and half and size in (1, 3) and part.stride[0] == part.stride[1]
     if isinstance(part, nn.AdaptiveAvgPool2d):
         return part.output_size == 1
     if isinstance(part, nn.BatchNorm2d):
-        return part.affine and part.track_running_stats and part.momentum is not None
-    return type(part) in LAYERS
+        return part.affine and part.track_running_stats and part.momentum is not None and part.training
+    if isinstance(part, nn.MaxPool2d):
+        return not part.return_indices
+    if isinstance(part, nn.Flatten):
+        return (part.start_dim, part.end_dim) == (1, -1)
+    return not isinstance(part, nn.Linear) or part.bias is not None
 
 
 def _apply(part: nn.Module, name: str, values: Values, x: Tensor) -> Tensor:
@@ -95,7 +103,7 @@ def _normed(
     if isinstance(part, GroupNorm) and fits(x):
         weight, bias = values[name + "weight"], values[name + "bias"]
         around = None if around is None else around.contiguous()
-        return group_norm(x, weight, bias, around, part.num_groups, part.eps, relu)
+        return group_norm(x.contiguous(), weight, bias, around, part.num_groups, part.eps, relu)
     made = LAYERS[type(part)](part, name, values, x)
     made = made if around is None else made + around
     return functional.relu(made) if relu else made
