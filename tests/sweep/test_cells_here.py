@@ -60,6 +60,7 @@ def test_a_cell_that_raises_is_tried_once_more_and_the_rest_goes_on(fleet, tmp_p
     assert "Traceback" in report
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_process_is_convicted_alone_and_its_neighbours_are_not(fleet, tmp_path):
     cells = [own(fleet, "deadly"), own(fleet, "deadly_once"), *seeds(fleet, 3)]
     swept = run_cells(cells, tmp_path / "out", jobs=2)

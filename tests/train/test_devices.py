@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "device_check.py"
 
 
+@pytest.mark.slow
 def test_precisions_and_ways_of_computing_agree_within_their_errors_and_runs_stopped_together_go_on(tmp_path):
     command = [
         sys.executable,
