@@ -29,7 +29,9 @@ def pretend(cell: Cell, folder: Path, rows: list[Row], diverged: bool = False, *
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    (home / ("diverged.json" if diverged else "summary.json")).write_text("{}")
+    (home / ("diverged.json" if diverged else "summary.json")).write_text(
+        json.dumps({"received": rows[-1]["received"]})
+    )
 
 
 def trainer(folder: Path, loss: Callable[[TrainConfig], float], asked: list[Cell]) -> Callable[[list[Cell]], Swept]:

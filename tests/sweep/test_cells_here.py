@@ -99,6 +99,8 @@ def test_the_hash_knows_what_lies_in_the_files_and_not_where_they_lie(fleet, tmp
     other.write_text("name,count,rate\nfast,6,4\nslow,4,2\n")
     assert Cell("one", small(str(other))).hash != cell.hash
     images = [Cell("one", small(fleet, data=text)).hash for text in ("cifar10(folder=/a)", "cifar10(folder=/b)")]
+    spelt = ("cifar10(validation=0.1, folder=/a)", "cifar10(folder=/a, validation=0.1)", "cifar10(validation=0.1)")
+    assert len({Cell("one", small(fleet, data=text)).hash for text in spelt}) == 1
     assert images[0] == images[1] == Cell("one", small(fleet, data="cifar10")).hash
 
 

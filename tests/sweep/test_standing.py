@@ -8,6 +8,7 @@ from pretended import pretend, row
 from some_cells import fleet_file
 
 from sojourn.sweep.axes import carried, common_end
+from sojourn.sweep.cell import ended
 from sojourn.sweep.comparison import Comparison, Method
 from sojourn.sweep.found import find
 from sojourn.sweep.interval import interval
@@ -111,6 +112,30 @@ def test_curves_end_where_the_first_of_a_methods_runs_ends(made):
     assert last["two", "received"]["at"] == 10
     assert common_end(runs["two"].values(), "received") == 10
     assert last["two", "received"]["accuracy"] == pytest.approx((0.2 + 0.9) / 2)
+
+
+def test_a_run_that_diverged_has_no_value_and_no_target_even_before_it_did(made):
+    rows = {**ROWS, ("two", 1): [row(0, accuracy=0.1), row(10, accuracy=0.99), row(20, accuracy=0.99)]}
+    comparison, runs = made(rows, diverged=[("two", 1)], target=Target.parse("accuracy=0.5"))
+    found = {(one["method"], one["axis"]): one for one in standing(comparison, runs)}["two", "received"]
+    assert isnan(found["mean"])
+    assert isnan(found["difference"])
+    assert (found["reached"], found["not_reached"]) == (1, 1)
+
+
+def test_data_that_changed_between_seeds_is_found_out(made):
+    _, runs = made(ROWS, facts={(name, 1): {"dataset_hash": "another"} for name in ("one", "two")})
+    assert unpaired(runs) == ["the runs do not all have the same data: it was changed on the way; remove the old cells"]
+
+
+def test_a_half_copied_cell_has_not_ended(made, tmp_path):
+    _, runs = made(ROWS)
+    folder = runs["one"][0].folder
+    assert ended(folder) == "complete"
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    for kept in (2, 1):
+        (folder / "metrics.csv").write_text("\n".join(lines[:kept]) + "\n")
+        assert ended(folder) is None
 
 
 def test_runs_that_are_no_pairs_are_found_out(made):

@@ -124,3 +124,16 @@ def test_a_grid_of_one_rate_has_two_edges(compared, tmp_path):
     tuned = tune(compared(rates=(0.1,)), tmp_path, trainer(tmp_path, around(asyncsgd=0.1, fedavg=0.1), []))
     assert tuned.grid == (0.0316228, 0.1, 0.316228)
     assert tuned.edge == {}
+
+
+def test_an_interrupt_while_the_last_trial_ends_is_not_forgotten(compared, tmp_path):
+    asked = []
+    ends = trainer(tmp_path, around(asyncsgd=100, fedavg=100), asked)  # the grid would grow
+
+    def interrupted(cells):
+        swept = ends(cells)
+        swept.interrupted = True
+        return swept
+
+    assert tune(compared(), tmp_path, interrupted).interrupted
+    assert {cell.config.rate for cell in asked} == {0.1, 0.3}

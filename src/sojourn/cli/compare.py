@@ -21,6 +21,7 @@ from sojourn.cli.cell_options import (
     part_of,
     say_failures,
 )
+from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
     from sojourn.sweep.compare import Compared
@@ -125,6 +126,8 @@ def compare(
 
     with cell_bar() as (phase, report):
         compared = run_comparison(comparison, out, mine, phase, watch=report, **options)
+    if not (compared.runs or compared.interrupted or compared.open or compared.failures):
+        raise SojournError("nothing is left to compare: " + "; ".join(compared.notes))
     if picture and compared.curves:
         _draw(comparison, compared)
     _show(comparison, compared, as_json)

@@ -60,7 +60,7 @@ def _cost(row: Mapping[str, Any]) -> str:
 def _mean(row: Mapping[str, Any], key: str) -> str:
     """A mean with half its interval, to the digits that the interval leaves meaningful."""
     value, half = row[key], (row[f"{key}_high"] - row[f"{key}_low"]) / 2
-    if np.isnan(value) or np.isnan(half) or half == 0:
+    if np.isnan(value) or np.isnan(half) or half <= 1e-9 * abs(value):
         return number(value, 4)
     places = max(0, 1 - int(np.floor(np.log10(half))))
     return f"{value:.{places}f} ± {half:.{places}f}"

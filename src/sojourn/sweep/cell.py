@@ -13,14 +13,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from sojourn.errors import SojournError
 from sojourn.fleet import Fleet
 from sojourn.plan_text import plan_of
 from sojourn.train.config import TrainConfig
+from sojourn.train.read_metrics import read_metrics
 
 DIVERGED = "diverged.json"
 Part = tuple[int, int]
 """Which of how many machines this is, from 1 on."""
-_FOLDER = re.compile(r"folder=[^,)]*,?\s*")
+_FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _ELSEWHERE = ("fleet", "plan", "sampling", "data")  # in the hash by what they mean
 
 
@@ -72,10 +74,12 @@ def ended(folder: Path) -> str | None:
     """How the run in a folder ended, `complete` or `diverged`; None = it has not."""
     for name, word in (("summary.json", "complete"), (DIVERGED, "diverged")):
         try:
-            json.loads((folder / name).read_text("utf-8"))
-        except (OSError, ValueError):  # not there, or half copied
+            facts = json.loads((folder / name).read_text("utf-8"))
+            rows = read_metrics(folder)
+        except (OSError, ValueError, SojournError):  # not there, or half copied
             continue
-        return word
+        if rows and (word == "diverged" or rows[-1]["received"] == facts.get("received")):
+            return word
     return None
 
 

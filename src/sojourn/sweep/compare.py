@@ -130,6 +130,8 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
             compared.open += 1
     compared.runs = runs
     if not runs:
+        compared.notes = _notes(comparison, compared)
+        _write(compared.folder / "summary.json", summary(comparison, compared))
         return
     tuned = compared.tuned
     marks = {name: _marks(comparison, tuned, name, mine) for name, mine in runs.items()}
@@ -181,7 +183,7 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
             notes.append(f"{name} has {len(mine)} of {len(comparison.seeds)} runs so far")
     if len(comparison.seeds) == 1:
         notes.append("one seed: there are no intervals")
-    if not tuned.chosen and any(method.tuned for method in comparison.methods):
+    if not comparison.tuning.rates and "rate" not in comparison.run and any(one.tuned for one in comparison.methods):
         notes.append("the rates were not tuned")
     return notes + unused(runs) + unpaired(runs) + mixed(runs)
 

@@ -114,6 +114,10 @@ class Comparison:
         both = sorted(set(self.seeds) & set(self.tuning.seeds)) if self.tuning.rates else []
         if both:
             raise InvalidInput(f"seeds of tuning and of final runs must be disjoint, {both[0]} is in both")
+        if self.tuning.rates and "rate" in self.run:
+            raise InvalidInput(
+                f"rate {self.run['rate']} for all and rates to be tried exclude each other; give one of them"
+            )
         for key in ("holdout", "judged_on"):
             if key in self.run:
                 raise InvalidInput(f"run: {key} is set by the comparison; write holdout into [tuning]")
@@ -134,7 +138,7 @@ class Comparison:
         check_keys(run, f"{where}, [run]")
         if "fleet" not in run:
             raise InvalidInput(f"{where}: key fleet is required in [run] and missing; add it")
-        seeds = seeds_of(content.get("seeds", 10), f"{where}: seeds", int(run.pop("seed", 0)))
+        seeds = seeds_of(content.get("seeds", 10), f"{where}: seeds", run.pop("seed", 0))
         target = content.get("target")
         return cls(
             run,
@@ -208,7 +212,11 @@ def _tuning(table: Mapping[str, Any], where: str) -> Tuning:
         keys["rates"] = tuple(rates)
     if "seeds" in keys:
         keys["seeds"] = seeds_of(keys["seeds"], f"{where}: seeds of [tuning]", FIRST_TUNING_SEED)
-    for key, kind, said in (("holdout", float, "a number"), ("extensions", int, "a whole number")):
+    for key, kind, said in (
+        ("holdout", float, "a number"),
+        ("extensions", int, "a whole number"),
+        ("refit", bool, "true or false"),
+    ):
         if not isinstance(keys.get(key, kind()), kind):
             raise InvalidInput(f"{where}: {key} of [tuning] must be {said}, got {keys[key]!r}")
     return Tuning(**keys)

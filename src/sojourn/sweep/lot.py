@@ -87,12 +87,16 @@ def check_cells(cells: Sequence[Cell], on: str) -> None:
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
     """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
     told: dict[str, Ending] = {}
+    from sojourn.train.lock import Busy
+
     if halted():
         return {member.hash: Ending(STOPPED) for member in lot.members}
     runs = dict(_begun(lot, told))
     if runs:
         try:
             _train(list(runs.values()), halted, seconds)
+        except Busy:
+            told |= {key: Ending(BUSY) for key, run in runs.items() if ended(run.folder) is None}
         except (Exception, SystemExit) as error:
             failed = _failure(error)
             told |= {key: failed for key, run in runs.items() if ended(run.folder) is None}
@@ -109,7 +113,7 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.train.lock import busy
+    from sojourn.train.lock import Busy, busy
     from sojourn.train.run import Run
 
     first: Run | None = None
@@ -123,6 +127,9 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
             continue
         try:
             run = Run(member.config, member.folder, resume=True, like=first.built if first else None)
+        except Busy:
+            told[member.hash] = Ending(BUSY)
+            continue
         except (Exception, SystemExit) as error:
             told[member.hash] = _failure(error)
             continue

@@ -21,6 +21,11 @@ def unpaired(runs: Runs) -> list[str]:
         firsts = [run.rows[0]["test_loss"] for run in mine.values()]
         if max(firsts) - min(firsts) > 1e-6 * max(1.0, abs(max(firsts))):  # devices round differently
             notes.append(f"seed {seed}: the methods do not begin with the same model; these runs are no pairs")
+    for key in ("dataset_hash", "parameters"):  # no matter of the seed
+        if len({run.facts[key] for every in runs.values() for run in every.values()}) > 1:
+            notes.append(
+                f"the runs do not all have the same {SAME[key]}: it was changed on the way; remove the old cells"
+            )
     return notes
 
 

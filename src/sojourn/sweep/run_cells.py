@@ -99,7 +99,7 @@ class _Sweeper:
 
                 held.enter_context(cluster(address, jobs))
                 place, limit = on_ray, jobs  # type: ignore[assignment]
-            self._where.folder.mkdir(parents=True, exist_ok=True)
+            _make(self._where.folder)
             ticket = held.enter_context(_ticket(self._where.folder, on))
             held.enter_context(_halting(ticket))
             halted = (ticket / STOP).exists
@@ -168,6 +168,13 @@ class _Sweeper:
 
     def _tell(self, text: str) -> None:
         self._watch(self._swept.ended, self._swept.cells, text)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"the folder {folder} cannot be made ({error.strerror}); name another one") from None
 
 
 def _uses_gpu(cells: list[Cell]) -> bool:

@@ -44,7 +44,10 @@ def standing(comparison: Comparison, runs: Runs) -> list[dict[str, Any]]:
 
 
 def _at(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[int, float]:
-    return {seed: float(carried(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()}
+    """Of each run; NaN where it diverged, wherever that was."""
+    return {
+        seed: nan if run.diverged else float(carried(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
+    }
 
 
 def _values(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[str, float]:
@@ -62,7 +65,9 @@ def _difference(
 
 
 def to_target(run: Found, axis: str, target: Target) -> float:
-    """What the target cost a run; inf = it was not reached."""
+    """What the target cost a run; inf = it was not reached, or the run diverged."""
+    if run.diverged:
+        return inf
     first = target.first(run.column(target.key))
     return inf if first is None else float(run.rows[first][axis])
 

@@ -1,6 +1,7 @@
 """A target that runs are to reach: a column of the metrics and a value."""
 
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ class Target:
         if key not in (*RISING, *FALLING):
             raise InvalidInput(f"target must be {listed((*RISING, *FALLING))} with a value, got '{text}'")
         try:
+            if not isfinite(float(value)):
+                raise ValueError
             return cls(key, float(value))
         except ValueError:
             raise InvalidInput(f"target must read like accuracy=0.9, got '{text}'") from None

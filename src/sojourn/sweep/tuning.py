@@ -57,7 +57,7 @@ def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
         tuned.grid, tuned.interrupted = grid, swept.interrupted
         _leave_out(tuned, cells, found)
         tuned.open = sum(cell.hash not in found for method, _, _, cell in cells if method not in tuned.left_out)
-        if tuned.open:
+        if tuned.open or tuned.interrupted:
             break
         going = [method.name for method in methods if method.name not in tuned.left_out]
         tuned.chosen, tuned.edge = best_of(going, grid, _score(comparison, cells, found))
@@ -65,7 +65,7 @@ def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
             break
         grid = extended(grid, set(tuned.edge.values()) if len(grid) > 1 else {"lower", "upper"})
     tuned.trials = _rows(tuned, trials(comparison, methods, tuned.grid), folder, began)
-    if not tuned.open:
+    if tuned.chosen and not tuned.open:
         _drop_hopeless(tuned, comparison, cells, found)
     return tuned
 

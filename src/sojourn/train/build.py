@@ -33,6 +33,7 @@ from sojourn.train.waves import Waves, vectorised
 STEPS = 1000
 RATE = 0.1
 PIECE = 10_000
+LITTLE = 500  # steps at most that a run by time is simulated beyond its end
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
@@ -63,7 +64,7 @@ class Built:
         run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
         pieces: list[Any] = []
         while not _enough(pieces, run.steps, config):
-            left = PIECE if config.steps is None else config.steps - run.steps
+            left = LITTLE if config.steps is None else config.steps - run.steps
             pieces.append(run.rows(min(PIECE, left)))
         pieces.append(run.in_flight())
         columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}

@@ -7,6 +7,10 @@ from pathlib import Path
 from sojourn.errors import InvalidInput
 
 
+class Busy(InvalidInput):
+    """Another process is there."""
+
+
 def busy(folder: str | Path) -> bool:
     """Whether another process is training in a folder."""
     if not (Path(folder) / "lock").exists():
@@ -14,7 +18,7 @@ def busy(folder: str | Path) -> bool:
     try:
         with alone(Path(folder)):
             return False
-    except InvalidInput:
+    except Busy:
         return True
 
 
@@ -30,7 +34,5 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InvalidInput(
-                f"another process is training in {folder}; wait for it, or name another folder"
-            ) from None
+            raise Busy(f"another process is training in {folder}; wait for it, or name another folder") from None
         yield

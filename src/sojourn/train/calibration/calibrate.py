@@ -131,7 +131,7 @@ def _constants(
         confidence=effort.confidence,
         clients=design.clients,
         asked=int(design.asked.size),
-        gradients=design.gradients * effort.points,
+        gradients=design.gradients * len(found),
         products=sum(one.products for one in found),
         exact=exact,
         points=tuple(one.point for one in found),
