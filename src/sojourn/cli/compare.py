@@ -138,7 +138,8 @@ def _count(comparison: "Comparison", out: Path) -> None:
     from sojourn.sweep.compare import counted
 
     many = counted(comparison, out)
-    typer.echo(f"{many['trials']} trials, {many['trials_ended']} of them done; the grid may grow")
+    if many["trials"]:
+        typer.echo(f"{many['trials']} trials, {many['trials_ended']} of them done; the grid may grow")
     typer.echo(f"{many['runs']} runs, {many['runs_ended']} of them done")
 
 
