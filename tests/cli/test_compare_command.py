@@ -92,13 +92,15 @@ def test_the_parts_of_two_machines_make_the_whole(words, tmp_path):
 
 def test_a_machine_without_a_cell_of_its_own_leaves_all_to_the_others(words, tmp_path):
     said = call(*words, "--part", "1/100000", "--no-picture", "--out", tmp_path / "cmp").output
-    assert "8 cells are left to other machines" in said
+    assert "8 cells left to other machines" in said
 
 
 def test_a_dry_run_counts_and_writes_nothing(words, tmp_path):
     said = call(*words, "--out", tmp_path / "cmp", "--dry-run").output
     assert "8 trials, 0 of them done" in said
     assert "6 runs, 0 of them done" in said
+    counts = json.loads(call(*words, "--out", tmp_path / "cmp", "--dry-run", "--json").stdout)
+    assert counts == {"command": "compare", "dry_run": True, "runs": 6, "runs_ended": 0, "trials": 8, "trials_ended": 0}
     assert not (tmp_path / "cmp").exists()
 
 
@@ -144,6 +146,8 @@ def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet
     result = call(fleet, *words, "--out", tmp_path / "cmp", code=1)
     assert "start must be one of" in result.output
     assert "is left out" in result.output
+    states = {row["method"]: row["state"] for row in read(tmp_path / "cmp" / "tuning.csv")}
+    assert states == {"asyncsgd": "complete", "lost": "failed"}
     assert {row["method"] for row in read(tmp_path / "cmp" / "runs.csv")} == {"asyncsgd"}
 
 

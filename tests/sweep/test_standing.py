@@ -7,7 +7,7 @@ import pytest
 from pretended import pretend, row
 from some_cells import fleet_file
 
-from sojourn.sweep.axes import carried, common_end
+from sojourn.sweep.axes import at_points, common_end
 from sojourn.sweep.cell import ended
 from sojourn.sweep.comparison import Comparison, Method
 from sojourn.sweep.found import find
@@ -57,11 +57,22 @@ def ends(*accuracies: float) -> list:
 ROWS = {("one", 0): ends(0.5), ("one", 1): ends(0.6), ("two", 0): ends(0.7), ("two", 1): ends(0.9)}
 
 
-def test_between_two_evaluations_the_last_one_counts_and_beyond_the_end_there_is_nothing(made):
+def test_between_two_evaluations_a_value_lies_in_proportion_and_beyond_the_end_there_is_nothing(made):
     _, runs = made(ROWS)
-    found = carried(runs["one"][0], "received", "accuracy", np.array([0.0, 9.9, 10.0, 10.1]))
-    assert found[:3].tolist() == [0.1, 0.1, 0.5]
+    found = at_points(runs["one"][0], "received", "accuracy", np.array([0.0, 2.5, 10.0, 10.1]))
+    assert found[:3].tolist() == pytest.approx([0.1, 0.2, 0.5])
     assert isnan(found[3])
+
+
+def test_of_two_folders_of_one_cell_the_ended_one_counts(made, tmp_path):
+    comparison, runs = made(ROWS)
+    folder = runs["one"][0].folder
+    for name in ("aaa", "zzz"):  # as another machine may have called it, before and after this one
+        begun = folder.with_name(f"{name}-{folder.name.rpartition('-')[2]}")
+        begun.mkdir()
+        (begun / "config.json").write_text("{}")
+    cell = runs["one"][0].cell
+    assert find([cell], tmp_path)[cell.hash].folder == folder
 
 
 def test_differences_are_those_of_pairs(made):

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.cli.show import plural
 from sojourn.errors import InvalidInput
 
 Out = Annotated[Path, typer.Option(help="Folder for everything; what is done there is not done again.")]
@@ -26,6 +28,8 @@ Together = Annotated[
     int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
 ]
 
+QUIET = 60.0  # seconds without a line where there is no bar
+
 
 @contextmanager
 def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str], None]]]:
@@ -37,12 +41,17 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cells", total=None)
+        said = time.monotonic()
 
         def phase(name: str) -> None:
             progress.reset(task, description=name, total=None)
 
         def report(ended: int, cells: int, text: str) -> None:
+            nonlocal said
             progress.update(task, completed=ended, total=cells)
+            if not console.is_terminal and time.monotonic() - said > QUIET:  # a log file has no bar
+                said = time.monotonic()
+                console.print(f"{ended} of {cells} done", markup=False, highlight=False)
             if ": " in text:
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -53,7 +62,8 @@ def say_failures(failures: Mapping[str, str], folder: Path) -> None:
     """Name every cell that failed, with its error."""
     if not failures:
         return
-    typer.echo(f"{len(failures)} cells failed twice; the rest is done. Details are in {folder / 'failures'}:", err=True)
+    many = plural(len(failures), "cell")
+    typer.echo(f"{many} failed twice; the rest is done. Details are in {folder / 'failures'}:", err=True)
     for name, error in failures.items():
         typer.echo(f"  {name}: {error}", err=True)
 

@@ -113,7 +113,7 @@ def compare(
     comparison = Comparison.of(content, f"comparison file {config}" if config else "compare")
     mine = part_of(part)
     if dry_run:
-        _count(comparison, out)
+        _count(comparison, out, as_json)
         return
     check_torch()
     if picture:
@@ -134,28 +134,35 @@ def compare(
     end(compared.interrupted, compared.failures)
 
 
-def _count(comparison: "Comparison", out: Path) -> None:
+def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
+    from sojourn.cli.show import plural, to_json
     from sojourn.sweep.compare import counted
 
     many = counted(comparison, out)
+    if as_json:
+        typer.echo(to_json({"command": "compare", "dry_run": True, **many}))
+        return
     if many["trials"]:
-        typer.echo(f"{many['trials']} trials, {many['trials_ended']} of them done; the grid may grow")
-    typer.echo(f"{many['runs']} runs, {many['runs_ended']} of them done")
+        typer.echo(f"{plural(many['trials'], 'trial')}, {many['trials_ended']} of them done; the grid may grow")
+    typer.echo(f"{plural(many['runs'], 'run')}, {many['runs_ended']} of them done")
 
 
 def _draw(comparison: "Comparison", compared: "Compared") -> None:
+    from sojourn.cli.show import plural
     from sojourn.report.comparison_figures import comparison_picture
 
     key, target = compared.table[0]["judged_by"], comparison.target
     line = target.value if target is not None and target.key == key else None
     data = comparison.run.get("data", "digits")
-    title = f"{data}, mean of {len(comparison.seeds)} seeds with its 95% interval"
+    seeds = sorted({len(mine) for mine in compared.runs.values()})
+    many = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
+    title = f"{data}, mean of {many}" + (" with its 95% interval" if seeds[-1] > 1 else "")
     comparison_picture(compared.curves, key, compared.folder / "comparison", title, line)
 
 
 def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None:
     from sojourn.cli.comparison_shown import show_table
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import plural, to_json
     from sojourn.sweep.compare import summary
 
     if as_json:
@@ -164,8 +171,8 @@ def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None
         show_table(comparison, compared)
     if compared.open and not compared.interrupted:
         typer.echo(
-            f"{compared.open} cells are left to other machines; copy their folders into {compared.folder} and call "
-            "this again, without --part to train what is left",
+            f"{plural(compared.open, 'cell')} left to other machines; copy their folders into {compared.folder} and "
+            "call this again (without --part it trains here what is still left)",
             err=True,
         )
     say_failures(compared.failures, compared.folder)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sojourn.cli.show import number, table
+from sojourn.cli.show import number, plural, table
 from sojourn.sweep.axes import AXES
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ def show_table(comparison: "Comparison", compared: "Compared") -> None:
     notes = ["mean ± half of its 95% interval over the seeds; differences are of pairs with the same seed"]
     if tuned.chosen:
         grid = ", ".join(f"{rate:g}" for rate in tuned.grid)
-        many = len(comparison.tuning.seeds)
-        notes.append(
-            f"rates: each method tried at {grid}, {many} seeds each, judged by held-out {comparison.tuning.by}"
-        )
+        many = plural(len(comparison.tuning.seeds), "seed")
+        notes.append(f"rates: each method tried at {grid}, {many} each, judged by held-out {comparison.tuning.by}")
     notes += [f"! {note}" for note in compared.notes]
     files = "tuning.csv every trial, " if tuned.trials else ""
     notes.append(f"table.csv has all of it, runs.csv every run, {files}curves.csv the curves")

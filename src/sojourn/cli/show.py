@@ -18,6 +18,15 @@ def number(value: float, digits: int = 6) -> str:
     return "-" if np.isnan(value) else f"{value:.{digits}g}"
 
 
+def plural(many: int, word: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "run"), plural(20, "run")
+    ('1 run', '20 runs')
+    """
+    return f"{many} {word}" if many == 1 else f"{many} {word}s"
+
+
 def with_error(value: float, error: float) -> str:
     """An estimate with its standard error."""
     return number(value) if np.isnan(error) else f"{number(value)} ± {number(error, 2)}"

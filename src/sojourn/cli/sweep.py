@@ -50,6 +50,7 @@ def sweep(
     - `sojourn sweep sweep.toml --out sweep/ --dry-run`
 
     """
+    from sojourn.cli.show import plural, to_json
     from sojourn.sweep.grid import Grid
     from sojourn.sweep.sweep import counted, runs_of
     from sojourn.sweep.sweep import sweep as run_sweep
@@ -57,7 +58,10 @@ def sweep(
     grid, mine = Grid.load(config), part_of(part)
     if dry_run:
         cells, done = counted(grid, out)
-        typer.echo(f"{cells} cells, {done} of them done")
+        if as_json:
+            typer.echo(to_json({"command": "sweep", "dry_run": True, "cells": cells, "cells_ended": done}))
+        else:
+            typer.echo(f"{plural(cells, 'cell')}, {done} of them done")
         return
     check_torch()
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}

@@ -26,7 +26,7 @@ def comparison_picture(
             low, high = ([row[f"{key}_{end}"] for row in rows] for end in ("low", "high"))
             panel.fill_between(at, low, high, color=colour, alpha=0.18, lw=0)
         if target is not None:
-            panel.axhline(target, color="grey", lw=0.8, ls=":")
+            panel.axhline(target, color="grey", lw=0.8, ls=":", label=f"target {target:g}")
         panel.set(xlabel=said, xlim=(0, None))
         panel.grid(alpha=0.25)
     for panel in panels[:, 0]:
@@ -34,6 +34,6 @@ def comparison_picture(
     if key == "accuracy":  # Student's interval knows of no such bounds
         panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(names)), frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False, fontsize=9)
     figure.suptitle(title, fontsize=11)
     return save(figure, path)

@@ -1,4 +1,4 @@
-"""The four axes on which runs are compared; between evaluations the last one counts."""
+"""The four axes on which runs are compared, and what a run was worth at a point of one."""
 
 from collections.abc import Iterable
 from math import inf
@@ -33,9 +33,11 @@ def common_end(runs: Iterable[Found], axis: str) -> float:
     return end if end < inf else float("nan")
 
 
-def carried(run: Found, axis: str, key: str, at: Floats) -> Floats:
-    """A column of the metrics at points of an axis: of the last evaluation before; NaN beyond the run's end."""
+def at_points(run: Found, axis: str, key: str, at: Floats) -> Floats:
+    """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
+
+    Methods are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
+    """
     where, values = run.column(axis), run.column(key)
-    found = values[np.clip(np.searchsorted(where, at, side="right") - 1, 0, None)]
     last = where[-1] if run.diverged else end_of(run, axis)
-    return np.where(at <= last, found, np.nan)
+    return np.where(at <= last, np.interp(at, where, values), np.nan)

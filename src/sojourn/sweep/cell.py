@@ -58,8 +58,13 @@ class Cells:
 
     @cached_property
     def _found(self) -> dict[str, Path]:
-        home = self.folder / "cells"
-        return {path.name.rpartition("-")[2]: path for path in sorted(home.glob("*-*"))} if home.is_dir() else {}
+        """By hash; of two folders of one cell, which copying from machines with other names for it makes, the ended."""
+        home, found = self.folder / "cells", dict[str, Path]()
+        for path in sorted(home.glob("*-*")):
+            key = path.name.rpartition("-")[2]
+            if key not in found or ended(path) is not None:
+                found[key] = path
+        return found
 
     def of(self, cell: Cell) -> Path:
         """Where a cell lies, or will lie."""

@@ -100,7 +100,7 @@ def _compared(
 def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
     """How many trials and runs there are, and how many have ended; nothing is trained."""
     tuned = tune(comparison, folder, lambda cells: Swept(len(cells)))
-    ended = sum(row["state"] != "open" for row in tuned.trials)
+    ended = sum(row["state"] in ("complete", "diverged") for row in tuned.trials)
     runs = len(comparison.methods) * len(comparison.seeds)
     done = 0
     if not tuned.open:
@@ -181,6 +181,8 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
             notes.append(f"{name} diverged in {gone} of {len(mine)} runs: it has no mean")
         if len(mine) < len(comparison.seeds):
             notes.append(f"{name} has {len(mine)} of {len(comparison.seeds)} runs so far")
+    if len({row["dataset_hash"] for row in tuned.trials} - {""}) > 1:
+        notes.append("the trials do not all have the same data: it was changed on the way; remove the old cells")
     if len(comparison.seeds) == 1:
         notes.append("one seed: there are no intervals")
     if not comparison.tuning.rates and "rate" not in comparison.run and any(one.tuned for one in comparison.methods):

@@ -8,12 +8,19 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from sojourn.errors import SojournError
 from sojourn.sweep.lot import Ending, Lot, deaf_to_interrupts, train_lot
 
 STOP = "stop"
+IDLE = 300  # seconds that a process waits for another lot
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
+
+_Work = tuple[Lot, Path, Path, int, float]
+_Told = tuple[str, dict[str, Ending]]
 
 
 def check_joblib() -> None:
@@ -26,27 +33,17 @@ def check_joblib() -> None:
 
 def here(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Iterator[tuple[Lot, dict[str, Ending]]]:
     """What became of the lots, as they end; `ticket` is a folder in which the processes leave word of what they do."""
-    if jobs == 1 or len(lots) == 1:  # of two processes one has nothing to do; a single one would be this one
-        for lot in lots:
-            yield from _pool([lot], 2, ticket, seconds)
-        return
-    yield from _pool(lots, jobs, ticket, seconds)
-
-
-def _pool(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Iterator[tuple[Lot, dict[str, Ending]]]:
-    from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     # a process that has grown is replaced between two lots, which is nothing to warn of
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     waiting = {lot.key: lot for lot in lots}
-    calls = (delayed(_work)(lot, ticket, Path.cwd(), os.getpid(), seconds) for lot in lots)
+    work = [(lot, ticket, Path.cwd(), os.getpid(), seconds) for lot in lots]
     try:
-        with parallel_config(backend="loky", inner_max_num_threads=1):
-            pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
-            for key, told in pool(calls):
-                yield waiting.pop(key), told
+        for key, told in _one_by_one(work) if jobs == 1 or len(lots) == 1 else _side_by_side(work, jobs):
+            yield waiting.pop(key), told
     except BrokenProcessPool as error:
+        _other_process.cache_clear()
         begun = [lot for lot in waiting.values() if (ticket / lot.key).exists()]
         for lot in begun:
             (ticket / lot.key).unlink()
@@ -54,7 +51,28 @@ def _pool(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Itera
             yield lot, {member.hash: died for member in lot.members}
 
 
-def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> tuple[str, dict[str, Ending]]:
+def _side_by_side(work: list[_Work], jobs: int) -> Iterator[_Told]:
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)
+        yield from pool(delayed(_work)(*one) for one in work)
+
+
+def _one_by_one(work: list[_Work]) -> Iterator[_Told]:
+    for one in work:
+        yield _other_process().submit(_work, *one).result()
+
+
+@lru_cache(maxsize=1)
+def _other_process() -> Any:
+    """One that stays, so that what it has compiled for a GPU serves the next lot too."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(max_workers=1, timeout=IDLE, env=ONE_THREAD)
+
+
+def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> _Told:
     deaf_to_interrupts()
     begun = ticket / lot.key
     begun.write_text(str(os.getpid()), "utf-8")

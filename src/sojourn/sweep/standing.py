@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.sweep.axes import AXES, COLUMNS, carried, common_end
+from sojourn.sweep.axes import AXES, COLUMNS, at_points, common_end
 from sojourn.sweep.comparison import Comparison
 from sojourn.sweep.found import Found
 from sojourn.sweep.interval import interval
@@ -46,7 +46,7 @@ def standing(comparison: Comparison, runs: Runs) -> list[dict[str, Any]]:
 def _at(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[int, float]:
     """Of each run; NaN where it diverged, wherever that was."""
     return {
-        seed: nan if run.diverged else float(carried(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
+        seed: nan if run.diverged else float(at_points(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
     }
 
 
@@ -97,7 +97,7 @@ def curves(runs: Runs) -> Iterator[dict[str, Any]]:
             if np.isnan(end):
                 continue
             at = np.linspace(0.0, end, POINTS)
-            found = {key: np.array([carried(run, axis, key, at) for run in mine.values()]) for key in COLUMNS}
+            found = {key: np.array([at_points(run, axis, key, at) for run in mine.values()]) for key in COLUMNS}
             for index, point in enumerate(at):
                 row: dict[str, Any] = {"method": name, "axis": axis, "at": float(point), "runs": len(mine)}
                 for key, values in found.items():

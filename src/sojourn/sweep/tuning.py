@@ -150,8 +150,11 @@ def _rows(
     rows = []
     for name, rate, seed, cell in cells:
         one = found.get(cell.hash)
-        state = "open" if one is None else "diverged" if one.diverged else "complete"
+        missing = "failed" if cell.name in tuned.failures else "open"
+        state = missing if one is None else "diverged" if one.diverged else "complete"
         ends = {} if one is None else {"loss": one.last["test_loss"], "accuracy": one.last["accuracy"]}
+        data = "" if one is None else one.facts["dataset_hash"]
         marks = {"chosen": tuned.chosen.get(name) == rate, "edge": tuned.edge.get(name, ""), "added": rate not in began}
-        rows.append({"method": name, "rate": rate, "seed": seed, "state": state, **ends, **marks, "cell": cell.hash})
+        row = {"method": name, "rate": rate, "seed": seed, "state": state, **ends, **marks}
+        rows.append({**row, "cell": cell.hash, "dataset_hash": data})
     return rows

@@ -13,8 +13,8 @@ from sojourn.train.federation import Federation
 from sojourn.train.flat_model import FlatModel, cross_entropy
 from sojourn.train.stacked.network import predict, stackable, stacked_values
 
-AT_ONCE = 2000
-VALUES_AT_ONCE = 2**21  # of large examples fewer: what a network makes of them has to fit too
+AT_ONCE = {"cpu": 2000, "cuda": 5000}
+VALUES_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of large examples fewer: what a network makes of them has to fit too
 PERCENTILES = (0, 10, 50, 90)
 Predictor = Callable[[Tensor], Tensor]
 
@@ -62,7 +62,8 @@ def _judge(federation: Federation, logits_of: Predictor) -> Judgement:
     x, y, classes = federation.examples.test_x, federation.examples.test_y, federation.dataset.classes
     loss = torch.zeros((), dtype=torch.float64, device=x.device)
     right = torch.zeros(max(classes, 1), dtype=torch.int64, device=x.device)
-    piece = max(1, min(AT_ONCE, VALUES_AT_ONCE // max(1, x[0].numel())))
+    kind = x.device.type
+    piece = max(1, min(AT_ONCE[kind], VALUES_AT_ONCE[kind] // max(1, x[0].numel())))
     for begin in range(0, len(x), piece):
         here, truth = x[begin : begin + piece], y[begin : begin + piece]
         mean, hits = _piece(federation.model, logits_of, federation.examples.scaled(here), truth, classes)
