@@ -60,7 +60,7 @@ def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_pat
     path = file("start = ['even', 'nowhere']\nalgorithm = 'asyncsgd'", "seeds = [4]")
     result = call(path, "--jobs", 2, "--out", tmp_path / "out", code=1)
     assert "start must be one of" in result.output
-    assert "1 cells failed twice; the rest is done" in result.output
+    assert "1 cell failed twice; the rest is done" in result.output
     states = [line.split(",")[4] for line in (tmp_path / "out" / "runs.csv").read_text().splitlines()]
     assert sorted(states) == ["complete", "failed", "state"]
 
