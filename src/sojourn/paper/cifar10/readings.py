@@ -1,0 +1,91 @@
+"""What the paper may have meant: readings of its experiment on CIFAR-10, and the methods that it compares.
+
+It leaves open how many tasks are in flight, how much a task computes, and what the 200 steps of its axis are:
+
+updates    200 updates received (FedBuff: 200 times a full buffer; of 20 local steps each 200 updates, 20 buffers)
+periods    200 periods of the server, of 4 + 3 units of time, in which many updates come
+as many    so many updates as come in these periods with a task a client, whatever the time
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sojourn.paper.cifar10.size import PERIOD, Size
+
+UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
+SHARES = {"few": 0.1, "half": 0.5, "all": 1.0}  # tasks in flight, of the clients
+RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
+BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
+
+
+class Contestant(NamedTuple):
+    """One of the paper's methods."""
+
+    name: str
+    """As it is called here."""
+    paper: float
+    """Its accuracy in the paper, in percent."""
+    spread: float
+    """The paper's standard deviation."""
+
+
+PAPER = (
+    Contestant("fedbuff", 49.89, 0.77),
+    Contestant("asyncsgd", 59.09, 1.97),
+    Contestant("generalized", 66.61, 3.26),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One of them."""
+
+    axis: str
+    """updates, periods, as many."""
+    local_steps: int
+    """Gradients of a task."""
+    share: float
+    """Tasks in flight, of the clients."""
+
+    def name(self, size: Size) -> str:
+        """What it is called."""
+        work = "a gradient" if self.local_steps == 1 else f"{self.local_steps} local steps"
+        return f"{self.axis}, {work} a task, {self.tasks(size)} tasks"
+
+    def tasks(self, size: Size) -> int:
+        """In flight."""
+        return max(1, round(self.share * size.clients))
+
+    def rates(self, method: str) -> tuple[float, ...]:
+        """That a method is tried at."""
+        return (BUFFERED_RATES if method == "fedbuff" else RATES)[self.local_steps]
+
+    def keys(self, size: Size, method: str) -> dict[str, Any]:
+        """Of a run of a method."""
+        keys: dict[str, Any] = {"concurrency": self.tasks(size), "local_steps": self.local_steps}
+        keys |= algorithm(size, method)
+        if self.axis == "periods":
+            return {**keys, "time": PERIOD * size.steps, "evaluate_every": max(1, size.steps * 5 // 4)}
+        whole = size.steps if self.axis == "updates" else UPDATES_A_CLIENT * size.clients * size.steps // 200
+        many = whole * (size.buffer if method == "fedbuff" and self.axis == "updates" and self.local_steps < 20 else 1)
+        return {**keys, "steps": many, "evaluate_every": max(1, many // 20)}
+
+
+def algorithm(size: Size, method: str) -> dict[str, Any]:
+    """A method as keys of a run."""
+    return {
+        "asyncsgd": {"algorithm": "asyncsgd"},
+        "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling()},
+        "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
+    }[method]
+
+
+def readings() -> Iterator[Reading]:
+    """All of them, those that are likelier first."""
+    for share in (1.0, 0.1, 0.5):
+        yield Reading("periods", 1, share)
+    yield Reading("as many", 1, 0.1)
+    for local_steps in (1, 4, 20):
+        for share in (0.1, 1.0):
+            yield Reading("updates", local_steps, share)

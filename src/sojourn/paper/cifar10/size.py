@@ -1,0 +1,64 @@
+"""How large the experiment is: as in the paper, or small enough for a processor."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.fleet import Fleet
+
+FAST_RATE, SLOW_RATE = 1 / 2, 1 / 16
+FAVOURED = 0.73  # share of its uniform probability that a fast client keeps where slow ones are favoured
+PERIOD = 7.0  # the paper's waiting and interaction times of the server, 4 + 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """Numbers that the readings share."""
+
+    clients: int
+    """Half of them slow."""
+    steps: int
+    """The paper's server steps, its CS steps."""
+    buffer: int
+    """Updates in FedBuff's buffer."""
+    batch_size: int
+    """Examples of a gradient."""
+    data: str
+    """The dataset."""
+    model: str
+    """The network."""
+    classes: int
+    """That a client holds."""
+    augment: str
+    """What happens to images."""
+    precision: str
+    """Of a GPU."""
+    trial_seeds: int
+    """Of every trial of the search."""
+    final_seeds: int
+    """Of the table."""
+
+    def fleet(self) -> Fleet:
+        """Half fast, half slow."""
+        half = self.clients // 2
+        return Fleet.of(fast=(self.clients - half, FAST_RATE), slow=(half, SLOW_RATE))
+
+    def saved_fleet(self, folder: Path) -> str:
+        """The fleet as a file, which runs ask for."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "fleet.csv"
+        self.fleet().save(path)
+        return str(path)
+
+    def sampling(self, kept: float = FAVOURED) -> str:
+        """Probabilities where a fast client keeps a share of its uniform one."""
+        return f"fast={kept / self.clients:.6g},slow={(2 - kept) / self.clients:.6g}"
+
+
+FULL = Size(
+    clients=100, steps=200, buffer=10, batch_size=128, data="cifar10", model="resnet20(norm=batch)", classes=7,
+    augment="crop-flip", precision="bf16", trial_seeds=3, final_seeds=10,
+)  # fmt: skip
+FAST = Size(
+    clients=10, steps=10, buffer=3, batch_size=16, data="digits", model="cnn", classes=7, augment="none",
+    precision="fp32", trial_seeds=2, final_seeds=3,
+)  # fmt: skip

@@ -1,0 +1,120 @@
+"""Ledger: what trained cells came to, as two CSV files that can be kept under version control.
+
+runs.csv      a row a run: its cell, what it was a run of, how it ended, hashes, versions
+curves.csv    a row an evaluation of each
+
+A cell that stands in a ledger need not be trained again, wherever it was trained.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import SojournError, UnreadableFile
+from sojourn.sweep.cell import Cell
+from sojourn.sweep.found import Found, find, write_csv
+from sojourn.sweep.run_cells import run_cells
+
+CURVE = ("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy")
+CURVE += ("client_worst", "client_10", "client_50", "client_90", "staleness")
+
+Marked = tuple[Mapping[str, Any], Cell]
+"""What a cell is a run of, in words and numbers, and the cell."""
+
+
+@dataclass
+class Ledger:
+    """The two files in a folder."""
+
+    folder: Path
+    """Where they lie."""
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Rows of runs.csv by cell."""
+    curves: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """Rows of curves.csv by cell."""
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Ledger":
+        """Read what is there."""
+        ledger = cls(Path(folder))
+        for row in _rows(ledger.folder / "runs.csv"):
+            ledger.runs[row["cell"]] = row
+        for row in _rows(ledger.folder / "curves.csv"):
+            ledger.curves.setdefault(row.pop("cell"), []).append({key: _number(row[key]) for key in row})
+        return ledger
+
+    def missing(self, cells: Iterable[Marked]) -> list[Marked]:
+        """Those that do not stand in it yet."""
+        return [one for one in cells if one[1].hash not in self.runs]
+
+    def add(self, cells: Iterable[Marked], found: Mapping[str, Found]) -> None:
+        """Enter what cells came to, and write the files."""
+        for marks, cell in cells:
+            one = found.get(cell.hash)
+            if one is None:
+                continue
+            row = {"cell": cell.hash, **marks, "state": "diverged" if one.diverged else "complete"}
+            row |= {key: one.last[key] for key in CURVE if key in one.last} | one.identity()
+            row["config"] = json.dumps(_told(cell))
+            self.runs[cell.hash] = {key: str(value) for key, value in row.items()}
+            self.curves[cell.hash] = [{key: line[key] for key in CURVE if key in line} for line in one.rows]
+        self.save()
+
+    def save(self) -> None:
+        """Write both files."""
+        write_csv(self.folder / "curves.csv", self._lines())
+        write_csv(self.folder / "runs.csv", self.runs.values())
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        for cell, rows in self.curves.items():
+            for row in rows:
+                yield {"cell": cell, **{key: float(f"{value:.6g}") for key, value in row.items()}}
+
+
+def train(
+    cells: Sequence[Marked],
+    ledger: Ledger,
+    folder: Path,
+    together: int | None = None,
+    going: Callable[[], bool] = lambda: True,
+    watch: Callable[[int, int, str], None] | None = None,
+    at_once: int = 36,
+) -> bool:
+    """Train what is missing, some cells at a time, as long as `going`; whether all stand in the ledger now."""
+    left = ledger.missing(cells)
+    for begin in range(0, len(left), at_once):
+        if not going():
+            return False
+        part = left[begin : begin + at_once]
+        swept = run_cells([cell for _, cell in part], folder, together=together)
+        ledger.add(part, find([cell for _, cell in part], folder))
+        if swept.interrupted:
+            return False
+        if swept.failures:
+            name, error = next(iter(swept.failures.items()))
+            raise SojournError(f"{name} failed: {error}")
+        if watch is not None:
+            watch(len(cells) - len(ledger.missing(cells)), len(cells), part[-1][1].name)
+    return True
+
+
+def _told(cell: Cell) -> dict[str, Any]:
+    """A configuration without what is not set and without paths."""
+    return {key: value for key, value in asdict(cell.config).items() if value is not None and key != "fleet"}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise UnreadableFile(f"{path} cannot be read ({error}); restore it, or remove it to train anew") from None
+
+
+def _number(text: str) -> float:
+    return float(text) if text else float("nan")
