@@ -26,13 +26,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("does-it-pay"))
     parser.add_argument("--data", nargs="+", choices=list(WORK), default=list(WORK))
+    parser.add_argument("--fleets", nargs="+", choices=list(fleets()), default=list(fleets()))
     parser.add_argument("--fast", action="store_true")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     cells, found = [], []
     for work in arguments.data:
         known = constants(work, next(iter(fleets().values())), arguments.out, arguments.fast)
-        for name, fleet in fleets().items():
+        for name in arguments.fleets:
+            fleet = fleets()[name]
             print(f"{work}, {name}", flush=True)
             compared = trained(work, name, fleet, known, arguments.out, arguments.fast)
             if compared.interrupted or compared.failures:

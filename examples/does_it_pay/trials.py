@@ -45,7 +45,7 @@ def trained(work: str, name: str, fleet: Fleet, known: dict[str, Constants], fol
     fleet.save(home / "fleet.csv")
     run = {**WORK[work].keys(), "fleet": str(home / "fleet.csv"), "time": time_of(fleet) * (0.1 if fast else 1.0)}
     tuning = Tuning(RATES, (10_000,) if fast else (10_000, 10_001), holdout=0.2, extensions=1 if fast else 3)
-    seeds = (0, 1) if fast else (0, 1, 2, 3)
+    seeds = tuple(range(2 if fast else 8))
     described = methods(fleet, known, home / "plans")
     comparison = Comparison(run, tuple(described), seeds, tuning, Target.parse(WORK[work].target))
     return compare(comparison, home)

@@ -34,7 +34,8 @@ def rows(work: str, name: str, fleet: Fleet, known: Mapping[str, Constants], com
 
 
 def _facts(row: Mapping[str, object]) -> Row:
-    keys = ("rate", "edge", "test_loss", "accuracy", "reached", "not_reached", "to_target", "diverged")
+    losses = ("test_loss", "test_loss_low", "test_loss_high", "accuracy")
+    keys = ("rate", "edge", *losses, "reached", "not_reached", "to_target", "diverged")
     return {key: row.get(key) for key in keys}
 
 

@@ -77,7 +77,7 @@ def test_of_two_folders_of_one_cell_the_ended_one_counts(made, tmp_path):
 
 def test_differences_are_those_of_pairs(made):
     comparison, runs = made(ROWS)
-    rows = {(one["method"], one["axis"]): one for one in standing(comparison, runs)}
+    rows = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert len(rows) == 8
     two = rows["two", "time"]
     assert two["mean"] == pytest.approx(0.8)
@@ -90,16 +90,16 @@ def test_differences_are_those_of_pairs(made):
 def test_every_axis_is_looked_at_where_all_runs_have_been(made):
     short = {**ROWS, ("two", 0): [row(0), row(4, accuracy=0.3, time=10.0)]}
     comparison, runs = made(short)
-    rows = {(one["method"], one["axis"]): one for one in standing(comparison, runs)}
+    rows = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert rows["one", "received"]["at"] == 4
-    assert rows["one", "received"]["mean"] == pytest.approx(0.1)
+    assert rows["one", "received"]["mean"] == pytest.approx(0.28)
     assert rows["one", "time"]["at"] == 10
 
 
 def test_a_run_that_diverged_leaves_no_mean_and_does_not_shorten_the_others(made):
     rows = {**ROWS, ("two", 1): [row(0), row(3)]}
     comparison, runs = made(rows, diverged=[("two", 1)])
-    table = {(one["method"], one["axis"]): one for one in standing(comparison, runs)}
+    table = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert table["one", "received"]["at"] == 10
     assert isnan(table["two", "received"]["mean"])
     assert isnan(table["two", "received"]["difference"])
@@ -128,7 +128,7 @@ def test_curves_end_where_the_first_of_a_methods_runs_ends(made):
 def test_a_run_that_diverged_has_no_value_and_no_target_even_before_it_did(made):
     rows = {**ROWS, ("two", 1): [row(0, accuracy=0.1), row(10, accuracy=0.99), row(20, accuracy=0.99)]}
     comparison, runs = made(rows, diverged=[("two", 1)], target=Target.parse("accuracy=0.5"))
-    found = {(one["method"], one["axis"]): one for one in standing(comparison, runs)}["two", "received"]
+    found = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}["two", "received"]
     assert isnan(found["mean"])
     assert isnan(found["difference"])
     assert (found["reached"], found["not_reached"]) == (1, 1)

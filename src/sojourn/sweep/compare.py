@@ -135,7 +135,8 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
         return
     tuned = compared.tuned
     marks = {name: _marks(comparison, tuned, name, mine) for name, mine in runs.items()}
-    compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in standing(comparison, runs)]
+    rows = standing(runs, comparison.baseline, comparison.target)
+    compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in rows]
     compared.curves = list(curves(runs))
     compared.notes = _notes(comparison, compared)
     write_csv(compared.folder / "runs.csv", _run_rows(comparison, runs, marks))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sojourn.sweep.axes import AXES, COLUMNS, at_points, common_end
-from sojourn.sweep.comparison import Comparison
 from sojourn.sweep.found import Found
 from sojourn.sweep.interval import interval
 from sojourn.sweep.target import Target
@@ -25,10 +24,10 @@ def judged_by(runs: Runs) -> str:
     return "accuracy" if all(value == value for value in firsts) else "test_loss"
 
 
-def standing(comparison: Comparison, runs: Runs) -> list[dict[str, Any]]:
+def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> list[dict[str, Any]]:
     """A row for every method on every axis, each at the largest value that all runs reach."""
     key, every = judged_by(runs), [run for mine in runs.values() for run in mine.values()]
-    base = runs.get(str(comparison.baseline), {})
+    base = runs.get(str(baseline), {})
     rows = []
     for name, mine in runs.items():
         for axis in AXES:
@@ -36,9 +35,9 @@ def standing(comparison: Comparison, runs: Runs) -> list[dict[str, Any]]:
             row = {"method": name, "runs": len(mine), "diverged": sum(run.diverged for run in mine.values())}
             row |= {"axis": axis, "at": at, "judged_by": key}
             row |= _values(mine, axis, at, key)
-            row |= _difference(mine, base, axis, at, key) if name != comparison.baseline else {}
-            if comparison.target is not None:
-                row |= cost_of(mine, base if name != comparison.baseline else {}, axis, comparison.target)
+            row |= _difference(mine, base, axis, at, key) if name != baseline else {}
+            if target is not None:
+                row |= cost_of(mine, base if name != baseline else {}, axis, target)
             rows.append(row)
     return rows
 
