@@ -18,8 +18,10 @@ from sojourn.sweep.cell import Cell
 from sojourn.sweep.found import Found, find, write_csv
 from sojourn.sweep.run_cells import run_cells
 
-CURVE = ("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy")
-CURVE += ("client_worst", "client_10", "client_50", "client_90", "staleness")
+CURVE = (
+    *("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy"),
+    *("client_worst", "client_10", "client_50", "client_90", "staleness"),
+)
 
 Marked = tuple[Mapping[str, Any], Cell]
 """What a cell is a run of, in words and numbers, and the cell."""
@@ -49,6 +51,15 @@ class Ledger:
     def missing(self, cells: Iterable[Marked]) -> list[Marked]:
         """Those that do not stand in it yet."""
         return [one for one in cells if one[1].hash not in self.runs]
+
+    def found(self, cell: Cell) -> Found | None:
+        """What a cell came to, as if it were read from its folder."""
+        row = self.runs.get(cell.hash)
+        if row is None:
+            return None
+        one = Found(cell, self.folder, row["state"] == "diverged")
+        one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # what would have been read from there
+        return one
 
     def add(self, cells: Iterable[Marked], found: Mapping[str, Found]) -> None:
         """Enter what cells came to, and write the files."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sojourn.paper.cifar10.size import PERIOD, Size
+from sojourn.paper.cifar10.size import FAST_FAVOURED, SLOW_FAVOURED, Size
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
-SHARES = {"few": 0.1, "half": 0.5, "all": 1.0}  # tasks in flight, of the clients
+PLANNED = "generalized, planned"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
 
@@ -59,25 +59,29 @@ class Reading:
 
     def rates(self, method: str) -> tuple[float, ...]:
         """That a method is tried at."""
-        return (BUFFERED_RATES if method == "fedbuff" else RATES)[self.local_steps]
+        return (BUFFERED_RATES if method.startswith("fedbuff") else RATES)[self.local_steps]
 
     def keys(self, size: Size, method: str) -> dict[str, Any]:
         """Of a run of a method."""
         keys: dict[str, Any] = {"concurrency": self.tasks(size), "local_steps": self.local_steps}
         keys |= algorithm(size, method)
         if self.axis == "periods":
-            return {**keys, "time": PERIOD * size.steps, "evaluate_every": max(1, size.steps * 5 // 4)}
+            return {**keys, "time": size.time, "evaluate_every": max(1, size.steps * 5 // 4)}
         whole = size.steps if self.axis == "updates" else UPDATES_A_CLIENT * size.clients * size.steps // 200
         many = whole * (size.buffer if method == "fedbuff" and self.axis == "updates" and self.local_steps < 20 else 1)
         return {**keys, "steps": many, "evaluate_every": max(1, many // 20)}
 
 
 def algorithm(size: Size, method: str) -> dict[str, Any]:
-    """A method as keys of a run."""
+    """A method as keys of a run: the paper's three, and those that a user would set beside them."""
+    generalized = "generalized-asyncsgd"
     return {
         "asyncsgd": {"algorithm": "asyncsgd"},
-        "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling()},
+        "generalized": {"algorithm": generalized, "sampling": size.sampling(SLOW_FAVOURED)},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
+        "fedbuff, idle clients": {"algorithm": f"fedbuff(size={size.buffer})"},
+        "generalized, fast favoured": {"algorithm": generalized, "sampling": size.sampling(FAST_FAVOURED)},
+        PLANNED: {"algorithm": generalized, "sampling": size.sampling(size.planned()[1])},
     }[method]
 
 

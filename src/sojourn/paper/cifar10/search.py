@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sojourn.paper.cifar10.readings import PAPER, Reading, readings
 from sojourn.paper.cifar10.size import Size
@@ -18,12 +19,13 @@ def trials(size: Size, folder: Path) -> Iterator[tuple[dict[str, object], Cell]]
         for one in PAPER:
             for rate in reading.rates(one.name):
                 for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.trial_seeds):
-                    yield _trial(size, folder, reading, one.name, rate, seed)
+                    yield trial(size, folder, reading, one.name, rate, seed)
 
 
-def _trial(
+def trial(
     size: Size, folder: Path, reading: Reading, method: str, rate: float, seed: int
 ) -> tuple[dict[str, object], Cell]:
+    """One trial, judged by examples that it does not learn from."""
     marks: dict[str, object] = {"reading": reading.name(size), "method": method, "rate": rate, "seed": seed}
     config = TrainConfig(
         **reading.keys(size, method),
@@ -36,7 +38,7 @@ def _trial(
     return marks, Cell(f"{marks['reading']}, {method}, rate {rate:g}, seed {seed}", config)
 
 
-def common(size: Size, folder: Path) -> dict[str, object]:
+def common(size: Size, folder: Path) -> dict[str, Any]:
     """Keys of a run that all share."""
     return {
         "fleet": size.saved_fleet(folder),

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.fleet import Fleet
+from sojourn.planner.goal import goal
+from sojourn.planner.search import make_plan
 
 FAST_RATE, SLOW_RATE = 1 / 2, 1 / 16
-FAVOURED = 0.73  # share of its uniform probability that a fast client keeps where slow ones are favoured
+SLOW_FAVOURED, FAST_FAVOURED = 0.73, 1.25  # a fast client's probability, in units of the uniform one
 PERIOD = 7.0  # the paper's waiting and interaction times of the server, 4 + 3
 
 
@@ -49,9 +51,19 @@ class Size:
         self.fleet().save(path)
         return str(path)
 
-    def sampling(self, kept: float = FAVOURED) -> str:
-        """Probabilities where a fast client keeps a share of its uniform one."""
-        return f"fast={kept / self.clients:.6g},slow={(2 - kept) / self.clients:.6g}"
+    @property
+    def time(self) -> float:
+        """The virtual time of the server's periods."""
+        return PERIOD * self.steps
+
+    def sampling(self, fast: float) -> str:
+        """Probabilities, a fast client's in units of the uniform one."""
+        return f"fast={fast / self.clients:.8g},slow={(2 - fast) / self.clients:.8g}"
+
+    def planned(self) -> tuple[int, float]:
+        """The planner's choice for this time: tasks, and a fast client's probability in units of the uniform one."""
+        plan = make_plan(self.fleet(), goal(time=self.time)).plan
+        return plan.concurrency, round(float(plan.sampling[0]) * self.clients, 6)
 
 
 FULL = Size(
