@@ -70,10 +70,12 @@ def reproduce(
 
 def _list(experiments: "list[Experiment]", as_json: bool) -> None:
     from sojourn.cli.show import table, to_json
+    from sojourn.version import __version__
 
     if as_json:
-        rows = [{"name": one.name, "title": one.title, "where": one.where, "in_all": one.in_all} for one in experiments]
-        typer.echo(to_json({"command": "reproduce", "experiments": rows}))
+        keys = ("name", "title", "where", "in_all")
+        rows = [{key: getattr(one, key) for key in keys} for one in experiments]
+        typer.echo(to_json({"command": "reproduce", "sojourn": __version__, "experiments": rows}))
         return
     rows_shown = [[one.name, one.title, one.where] for one in experiments]
     table("experiments", ["name", "what", "where in the paper"], rows_shown)
@@ -131,8 +133,8 @@ def _content(outcome: "Outcome") -> dict[str, Any]:
 
     experiment = outcome.experiment
     facts = {"name": experiment.name, "title": experiment.title, "where": experiment.where}
-    facts |= {"folder": str(outcome.folder), "kept": outcome.kept}
-    return {**facts, "seconds": outcome.seconds, "claims": [asdict(one) for one in outcome.claims]}
+    made = {"folder": str(outcome.folder), "kept": outcome.kept, "seconds": outcome.seconds}
+    return {**facts, **made, "claims": [asdict(one) for one in outcome.claims]}
 
 
 def _show(outcomes: "list[Outcome]") -> None:

@@ -16,6 +16,7 @@ from sojourn.errors import UnreadableFile
 from sojourn.paper.written import write_rows
 
 Verdict = Literal["agrees", "disagrees", "partly", "not stated"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 EXACT = "exact"
 
 
@@ -109,10 +110,10 @@ def plain(value: float, digits: int = 4) -> str:
 def percents(values: Iterable[float]) -> str:
     """Shares as percentages, to a tenth.
 
-    >>> percents([0.3246, 0.5691])
-    '32.5% / 56.9%'
+    >>> percents([0.3246, -0.0001])
+    '32.5% / 0.0%'
     """
-    return " / ".join(f"{100 * value:.1f}%" for value in values)
+    return " / ".join(f"{round(100 * value, 1) + 0.0:.1f}%" for value in values)
 
 
 def write_claims(path: Path, claims: Sequence[Claim], experiments: Sequence[str] = ()) -> None:
@@ -129,9 +130,13 @@ def read_claims(path: Path) -> list[Claim]:
     """Read claims written by `write_claims`."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            claims = [Claim(**row) for row in csv.DictReader(file)]
-    except (OSError, TypeError, UnicodeDecodeError):
+            claims = [_read(row) for row in csv.DictReader(file)]
+    except (OSError, KeyError, UnicodeDecodeError):
         raise UnreadableFile(f"claims file {path} cannot be read; give --overwrite to make it again") from None
-    if any(one.verdict not in get_args(Verdict) for one in claims):
-        raise UnreadableFile(f"claims file {path} has a verdict that there is not; give --overwrite to make it again")
     return claims
+
+
+def _read(row: dict[str, str]) -> Claim:
+    verdict = {str(word): word for word in VERDICTS}[row["verdict"]]
+    texts = {item.name: row[item.name] for item in fields(Claim) if item.name != "verdict"}
+    return Claim(**texts, verdict=verdict)

@@ -100,7 +100,7 @@ def histograms(summaries: Mapping[str, Summary], path: Path) -> None:
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False, layout="constrained")
     edges = bin_edges()
     for row, (sampling, one) in zip(axes, summaries.items(), strict=True):
-        exact, top = analyze(one.fleet, one.plan).staleness(), one.staleness_quantile(0.999)
+        exact, top = analyze(one.fleet, one.plan).staleness(), one.staleness_quantile(0.99)
         for group, axis in enumerate(row):
             density = one.staleness_bins[group] / np.diff(edges) / one.staleness_bins[group].sum()
             axis.stairs(density, edges, fill=True, color=COLOURS[group], alpha=0.75)
@@ -110,6 +110,6 @@ def histograms(summaries: Mapping[str, Summary], path: Path) -> None:
             axis.set_xlim(0, max(4.0, 1.05 * float(top[group])))
             p = float(one.plan.sampling[group])
             axis.set_title(f"{one.fleet.name[group]}, {sampling} (p = {p:.4g})", fontsize=10)
-            axis.set(xlabel="staleness (server steps)", ylabel="share of updates a step")
+            axis.set(xlabel="staleness (server steps; the oldest 1% lie beyond)", ylabel="share of updates a step")
             axis.legend(frameon=False, fontsize=8)
     save(figure, path)

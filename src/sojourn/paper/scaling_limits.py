@@ -1,8 +1,9 @@
 """Gamma and the scaling limits beside the exact law, for two and for three clusters.
 
-The paper replaces the network by a limit: queues of the near cluster become Gamma(c) / (theta_s/theta_f - 1), and delays
-are bounded by lambda / mu_i (E[X_i] + 1). The closed forms that it prints set Gamma = 1 and drop the "+1"; one lambda has
-mu_s twice. Here each stands beside the corrected form and beside the exact value, inclusive counts where a bound counts so.
+The paper replaces the network by a limit: queues of the near cluster become Gamma(c) / (theta_s/theta_f - 1), and
+delays are bounded by lambda / mu_i (E[X_i] + 1). The closed forms that it prints set Gamma = 1 and drop the "+1"; one
+lambda has mu_s twice. Here each stands beside the corrected form and the exact value (the inclusive count where a bound
+counts so).
 """
 
 from pathlib import Path
@@ -102,8 +103,8 @@ def _gamma_claims(regimes: dict[str, Regime]) -> list[Claim]:
                 plain(exact),
                 holds=[near(exact, papers, 0.02)],
                 rule="within 2% of the network with 20,000 tasks",
-                note=f"the limit law gives {plain(gamma_limit(*clients, c))}: the paper leaves out in how many ways the "
-                "slow clients share the rest, and counts one client too many",
+                note=f"the limit law gives {plain(gamma_limit(*clients, c))}: the paper leaves out in how many ways "
+                "the slow clients share the rest, and counts one client too many",
             )
         )
     return claims
@@ -185,6 +186,7 @@ def _picture(gammas: list[dict[str, Any]], forms: list[dict[str, Any]], path: Pa
         right.plot(place + 0.16 * (shift - 0.5), share, mark, color=COLOURS[shift], label=said)
     right.axhline(1, color="grey", lw=0.8)
     right.set_xticks(place, [f"{row['group']}\n{row['fleet']}" for row in forms], fontsize=7)
+    right.set_xlim(-0.5, len(forms) - 0.5)
     right.set_ylabel("bound over exact delay (below 1: no bound)")
     right.legend(frameon=False, fontsize=8)
     save(figure, path)

@@ -1,8 +1,9 @@
 """How long a network remembers its start: the mean staleness of the task dispatched at step k.
 
-n = 10 and n = 50 clients, C = n tasks, one at each client; five clients are ten times faster. The paper looks at one fast
-client up to T = 500 and sees it stationary when k > 50 and k > 150. Here the curve counts as settled at k when its mean
-over twenty steps stays within 5% of the exact stationary value from there on.
+n = 10 and n = 50 clients, C = n tasks, one at each client; five clients are ten times faster. The paper looks at one
+fast client up to T = 500 and sees it stationary when k > 50 and k > 150. Here the curve counts as settled at k when its
+mean over twenty steps stays within 5% of the exact stationary value from there on. Staleness is counted up to T, as the
+paper does, so that the last tasks look fresh.
 """
 
 from pathlib import Path
@@ -77,11 +78,11 @@ def _claims(clients: int, curves: Transient, exact: Analysis) -> list[Claim]:
             note=note + ("" if slow is None else f"; a slow client is settled when k > {slow}"),
         ),
         claim(
-            f"fast client, n = {clients}: mean staleness for {limit} < k <= {LAST}, conditional (exact {stationary:.6f})",
+            f"fast client, n = {clients}: mean staleness for {limit} < k <= {LAST}, conditional",
             "figure only",
             plain(float(later.mean())),
             error=plain(error, 2),
-            note=f"indicator reading: exact {float(exact.staleness('indicator')[0]):.7f}, "
+            note=f"exact {stationary:.6f}; indicator reading: exact {float(exact.staleness('indicator')[0]):.7f}, "
             f"simulated {plain(float(curves.indicator[0][limit:LAST].mean()))}",
         ),
     ]

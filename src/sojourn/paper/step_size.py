@@ -1,8 +1,8 @@
 """The bound against the step size, for several samplings.
 
-n = 100, half of them fast, C = 10 tasks, T = 10^4 steps, A = L = B = 1. A fast client is sampled with p, a slow one with
-2/n - p. The paper gives no speeds; fast clients are ten times faster here, as in its stationarity figure. The largest
-step in its caption has an 8 where Theorem 1 has 16, and leaves out the theorem's second limit, 2 / S1.
+n = 100, half of them fast, C = 10 tasks, T = 10^4 steps, A = L = B = 1. A fast client is sampled with p, a slow one
+with 2/n - p. The paper gives no speeds; fast clients are ten times faster here, as in its stationarity figure. The
+largest step in its caption has an 8 where Theorem 1 has 16, and leaves out the theorem's second limit, 2 / S1.
 """
 
 from math import sqrt
@@ -26,7 +26,7 @@ TASKS, STEPS = 10, 10_000
 UNIT = Constants(A=1.0, L=1.0, B=1.0)
 SAMPLINGS = (2e-3, 5e-3, 7.5e-3, 1e-2, 1.25e-2, 1.5e-2, 1.9e-2)
 UNIFORM = 1e-2
-SMALL = 1e-3
+EVERY_P = np.arange(1, 40) * 5e-4
 
 
 class Curve(NamedTuple):
@@ -88,27 +88,28 @@ def _limits(one: Curve) -> dict[str, Any]:
 def _claims(curves: list[Curve]) -> list[Claim]:
     reading = curves[0].reading
     flat = next(one for one in curves if one.p == UNIFORM)
-    large = flat.by_staleness(8)
-    small, big = ({one.p: one.at(step) for one in curves} for step in (SMALL, large))
-    best, steep = min(big, key=lambda p: big[p]), big[1.9e-2] / big[UNIFORM]
+    little, large = min(one.by_staleness(8) for one in curves) / 10, flat.by_staleness(8)
+    small, big = ({one.p: one.at(step) for one in curves} for step in (little, large))
+    best = min((curve(float(p), reading) for p in EVERY_P), key=lambda one: one.at(large))
+    good, steep = flat.at(large) / best.at(large), big[1.9e-2] / big[UNIFORM]
     apart = max(small.values()) / min(small.values()) - 1
     far = max(big.values()) / min(big.values()) - 1
     return [
         claim(
-            f"small step (eta = {SMALL:g}): all samplings are equivalent; {reading} m",
+            f"small step (eta = {plain(little, 2)}): all samplings are equivalent; {reading} m",
             "equivalent",
             f"{percents([apart])} between best and worst p",
             holds=[apart <= 0.05],
-            rule="within 5%",
+            rule="within 5% at a tenth of the least of the largest steps",
             note=f"at the largest step of uniform sampling the best and the worst p are {percents([far])} apart",
         ),
         claim(
-            f"large step (eta = {plain(large, 3)}, the caption's largest for uniform p): best p; {reading} m",
-            "around 1/n = 0.01",
-            f"{best:g}",
-            holds=[0.5 * UNIFORM <= best <= 1.5 * UNIFORM],
-            rule="within half of 1/n",
-            note="of the seven values of p drawn; the speeds are ours",
+            f"large step (eta = {plain(large, 3)}, the caption's largest for uniform p): uniform is good; {reading} m",
+            "around the uniform one",
+            f"{plain(good, 3)} times the best",
+            holds=[good <= 1.25],
+            rule="the bound at uniform p within 25% of the best p's",
+            note=f"best p there {best.p:g}; the speeds are ours",
         ),
         claim(
             f"p close to 2/n hinders the bound: p = 1.9e-2 over uniform at that step; {reading} m",
@@ -123,7 +124,7 @@ def _claims(curves: list[Curve]) -> list[Claim]:
             numbers([large, flat.by_staleness(16), flat.of_theorem]),
             holds=[abs(large / flat.of_theorem - 1) <= 0.01],
             rule="caption and theorem within 1%",
-            note="caption, the theorem's first limit, eta_max; the theorem's 1/(4L) (C S2)^(-1/2) has 16 under the root",
+            note="caption, the theorem's first limit, eta_max; 1/(4L) (C S2)^(-1/2) has 16 under the root",
         ),
     ]
 
@@ -133,8 +134,10 @@ def _picture(curves: list[Curve], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.4), sharey=True, layout="constrained")
     shades = plt.matplotlib.colormaps["viridis"](np.linspace(0, 0.92, len(SAMPLINGS)))
     for axis, reading in zip(axes, READINGS, strict=True):
-        for shade, one in zip(shades, [each for each in curves if each.reading == reading], strict=True):
-            steps = np.geomspace(1e-3, one.by_staleness(8), 120)
+        mine = [each for each in curves if each.reading == reading]
+        least = min(one.by_staleness(8) for one in mine) / 2
+        for shade, one in zip(shades, mine, strict=True):
+            steps = np.geomspace(least, one.by_staleness(8), 120)
             said = f"p = {one.p:g}" + (" (uniform)" if one.p == UNIFORM else "")
             axis.plot(steps, [one.at(float(step)) for step in steps], color=shade, label=said)
             axis.plot(one.by_staleness(8), one.at(one.by_staleness(8)), "o", color=shade, ms=4)
@@ -142,6 +145,7 @@ def _picture(curves: list[Curve], path: Path) -> None:
         axis.plot([], [], "o", color="black", ms=4, label="caption's largest step (8)")
         axis.plot([], [], "s", mfc="white", color="black", ms=5, label="the theorem's eta_max")
         axis.set(xscale="log", yscale="log", xlabel="step size", title=f"{reading} reading of m")
+        axis.xaxis.set_minor_formatter(plt.NullFormatter())
     axes[0].set_ylabel("bound after 10,000 steps")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)

@@ -1,7 +1,7 @@
 """Delays of three clusters, the fast one far from saturation.
 
-n = 9: three clients each at rates 10, 1.2 and 1, uniform sampling, C = 1000 tasks, T = 10^6 steps. The paper's simulation
-gives lambda of about 9 and delays of 1, 55 and 2935, which it says its closed forms recover.
+n = 9: three clients each at rates 10, 1.2 and 1, uniform sampling, C = 1000 tasks, T = 10^6 steps. The paper's
+simulation gives lambda of about 9 and delays of 1, 55 and 2935, which it says its closed forms recover.
 """
 
 from pathlib import Path
