@@ -24,7 +24,7 @@ from sojourn.theory.analysis import analyze
 Floats = NDArray[np.float64]
 
 STEPS, TASKS = 1_000_000, 1000
-REPLICATIONS = (100, 20)
+REPLICATIONS = (100, 12)
 FAR = 3.0  # standard deviations of a single run
 
 
@@ -103,11 +103,11 @@ def histograms(summaries: Mapping[str, Summary], path: Path) -> None:
         exact, top = analyze(one.fleet, one.plan).staleness(), one.staleness_quantile(0.99)
         for group, axis in enumerate(row):
             density = one.staleness_bins[group] / np.diff(edges) / one.staleness_bins[group].sum()
-            axis.stairs(density, edges, fill=True, color=COLOURS[group], alpha=0.75)
+            axis.stairs(density, edges - 0.5, fill=True, color=COLOURS[group], alpha=0.75)
             mean = float(one.staleness.value[group])
             axis.axvline(mean, color="black", lw=1.2, label=f"simulated mean {mean:.4g}")
             axis.axvline(exact[group], color="black", lw=1.2, ls=":", label=f"exact mean {exact[group]:.4g}")
-            axis.set_xlim(0, max(4.0, 1.05 * float(top[group])))
+            axis.set_xlim(-0.5, max(4.0, 1.05 * float(top[group])))
             p = float(one.plan.sampling[group])
             axis.set_title(f"{one.fleet.name[group]}, {sampling} (p = {p:.4g})", fontsize=10)
             axis.set(xlabel="staleness (server steps; the oldest 1% lie beyond)", ylabel="share of updates a step")

@@ -148,7 +148,7 @@ def _massive(rows: list[Compared], method: str, unit: str, reading: str) -> Clai
         error=numbers([100 * one for one in errors], 2, "%") if any(errors) else EXACT,
         holds=[gain >= 0.3 for gain in free],
         rule="a bound lower by at least 30% at every speed (no number is printed)",
-        note=f"each step cut at what its bound allows: {percents(cut)}"
+        note=f"with each step cut at what its bound allows {percents(cut)}"
         + ("; AsyncSGD's value knows tau_max only through the largest step" if method == "AsyncSGD" else ""),
     )
 
