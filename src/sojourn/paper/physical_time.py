@@ -128,7 +128,7 @@ def _probability(found: list[Found], reading: str) -> Claim:
         holds=[one.p < UNIFORM for one in rows],
         rule="fast clients less often than slow ones, p < 0.01, at every speed",
         note=f"over all p {numbers([one.optimal_p * 1e3 for one in rows], 3)} (e-3); "
-        f"the grid's best is 8.5e-3 at mu_f = {', '.join(equal) or 'none'}",
+        f"the grid's best is 8.5e-3 at {'mu_f = ' + ', '.join(equal) if equal else 'no speed'}",
     )
 
 
