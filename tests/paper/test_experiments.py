@@ -23,7 +23,7 @@ KNOWN = {
     "two-clusters": "apaapaadd",
     "three-clusters": "aaapdad",
     "step-size": "aaadaaad",
-    "physical-time": "dpaddp",
+    "physical-time": "dpapddpp",
 }
 QUICK = ("other-bounds", "scaling-limits", "step-size", "physical-time")
 PAGE = Path(__file__).parent.parent.parent / "docs" / "paper.md"
