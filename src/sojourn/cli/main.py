@@ -10,6 +10,7 @@ from sojourn.cli.calibrate import calibrate
 from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
+from sojourn.cli.reproduce import reproduce
 from sojourn.cli.simulate import simulate
 from sojourn.cli.sweep import sweep
 from sojourn.cli.train import train
@@ -32,6 +33,7 @@ app.command()(train)
 app.command()(calibrate)
 app.command()(compare)
 app.command()(sweep)
+app.command()(reproduce)
 
 
 def _version(wanted: bool) -> None:

@@ -1,1 +1,1 @@
-"""The paper's figures and tables, each with the paper's number beside ours."""
+"""Every figure and number of the paper that queues and bounds decide, made again and set beside what is printed."""

@@ -1,0 +1,152 @@
+"""`sojourn reproduce`: the paper's figures and numbers again, each beside what the paper prints."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import AsJson, Overwrite
+
+if TYPE_CHECKING:
+    from sojourn.paper.experiment import Experiment
+    from sojourn.paper.reproduce import Outcome
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Experiment, or `all`; `--list` shows them.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Fewer replications, the same experiments.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the results, one folder an experiment.")] = Path("reproduced"),
+    page: Annotated[
+        Path | None, typer.Option(help="Also put the claims between their markers on this page (Markdown).")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make the paper's experiments again: data (CSV), pictures (SVG and PNG), and every claim with a verdict.
+
+    A verdict follows from the numbers by the rule beside it. Running the same command again keeps what is finished.
+
+    Examples:
+    - `sojourn reproduce --list`
+
+    - `sojourn reproduce two-clusters --fast`
+
+    - `sojourn reproduce all --fast --out reproduced/`
+
+    - `sojourn reproduce all --json`
+
+    """
+    from sojourn.errors import InvalidInput
+    from sojourn.paper.experiments import ALL, EXPERIMENTS, asked_for
+    from sojourn.report.figures import pyplot
+
+    if listed:
+        _list(list(EXPERIMENTS), as_json)
+        return
+    if name is None:
+        names = ", ".join(one.name for one in EXPERIMENTS)
+        raise InvalidInput(f"an experiment must be named, got none; the names are {names}, or all")
+    chosen = asked_for(name)
+    _check(out, page)
+    pyplot()  # says now, not after the work, that it is missing
+    outcomes, interrupted = _run(chosen, out, fast, overwrite)
+    _write(outcomes, out, page, fast, whole=name == ALL and not interrupted)
+    if as_json:
+        from sojourn.cli.show import to_json
+        from sojourn.version import __version__
+
+        facts = {"command": "reproduce", "sojourn": __version__, "fast": fast, "complete": not interrupted}
+        typer.echo(to_json({**facts, "experiments": [_content(one) for one in outcomes]}))
+    else:
+        _show(outcomes)
+    if interrupted:
+        again = shlex.join(["sojourn", *sys.argv[1:]])
+        typer.echo(f"interrupted; finished experiments are kept in {out}; go on with: {again}", err=True)
+        raise typer.Exit(130)
+
+
+def _list(experiments: "list[Experiment]", as_json: bool) -> None:
+    from sojourn.cli.show import table, to_json
+    from sojourn.version import __version__
+
+    if as_json:
+        keys = ("name", "title", "where", "in_all")
+        rows = [{key: getattr(one, key) for key in keys} for one in experiments]
+        typer.echo(to_json({"command": "reproduce", "sojourn": __version__, "experiments": rows}))
+        return
+    rows_shown = [[one.name, one.title, one.where] for one in experiments]
+    table("experiments", ["name", "what", "where in the paper"], rows_shown)
+    apart = [one.name for one in experiments if not one.in_all]
+    if apart:
+        typer.echo(f"`all` leaves out {', '.join(apart)}: they take long, and are asked for by name")
+
+
+def _check(out: Path, page: Path | None) -> None:
+    """Refuse before the work what would fail after it."""
+    from sojourn.errors import UnreadableFile
+
+    if out.exists() and not out.is_dir():
+        raise UnreadableFile(f"cannot write to {out}: it is a file; name a folder")
+    if page is not None and not page.is_file():
+        raise UnreadableFile(f"page {page} does not exist; name a page with markers, as docs/paper.md has them")
+
+
+def _run(chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool) -> "tuple[list[Outcome], bool]":
+    """Run them one after the other; what is finished, and whether Ctrl-C came."""
+    from sojourn.cli.train_progress import loading_bar
+    from sojourn.paper.reproduce import reproduce
+
+    outcomes: list[Outcome] = []
+    with loading_bar() as watch:
+        try:
+            for experiment in chosen:
+
+                def told(what: str, done: int, total: int, label: str = experiment.name) -> None:
+                    watch(f"{label}: {what}", done, total)
+
+                one = reproduce(experiment, out, fast, told, overwrite)
+                outcomes.append(one)
+                ended = "kept; --overwrite makes it again" if one.kept else f"done in {one.seconds:.1f} s"
+                watch(f"{experiment.name}: {ended}, in {one.folder}", 0, 0)
+        except KeyboardInterrupt:
+            return outcomes, True
+    return outcomes, False
+
+
+def _write(outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool) -> None:
+    from sojourn.paper.page import update_page
+    from sojourn.paper.reproduce import write_all
+
+    if whole:
+        for path in write_all(outcomes, out, fast):
+            typer.echo(f"wrote {path}", err=True)
+    if page is not None:
+        update_page(page, [(one.experiment, one.claims) for one in outcomes], fast)
+        typer.echo(f"wrote {page}", err=True)
+
+
+def _content(outcome: "Outcome") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    experiment = outcome.experiment
+    facts = {"name": experiment.name, "title": experiment.title, "where": experiment.where}
+    made = {"folder": str(outcome.folder), "kept": outcome.kept, "seconds": outcome.seconds}
+    return {**facts, **made, "claims": [asdict(one) for one in outcome.claims]}
+
+
+def _show(outcomes: "list[Outcome]") -> None:
+    from collections import Counter
+
+    from sojourn.cli.show import table
+
+    for one in outcomes:
+        rows = [[each.statement, each.paper, each.ours, each.error, each.verdict] for each in one.claims]
+        notes = [f"rules, notes and data are in {one.folder}"]
+        heads = ["claim", "paper", "ours", "standard error", "verdict"]
+        table(f"{one.experiment.name}: {one.experiment.title}", heads, rows, notes, most=10_000)
+    found = Counter(each.verdict for one in outcomes for each in one.claims)
+    if found:
+        typer.echo("; ".join(f"{many} {verdict}" for verdict, many in found.items()))

@@ -1,0 +1,73 @@
+"""Claims: verdicts follow from conditions, and survive being written and read."""
+
+import pytest
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.paper.claim import claim, judged, near, numbers, percents, plain, read_claims, write_claims
+from sojourn.paper.experiment import Experiment
+from sojourn.paper.page import claims_table, update_page, whole_page
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdict"),
+    [([True, True], "agrees"), ([False, False], "disagrees"), ([True, False], "partly"), ([], "not stated")],
+)
+def test_a_verdict_is_what_the_conditions_say(holds, verdict):
+    assert judged(holds) == verdict
+
+
+def test_near_counts_from_the_papers_number():
+    assert near(48.8, 50, 0.05)
+    assert not near(44.4, 55, 0.05)
+
+
+def test_numbers_keep_their_digits():
+    assert plain(1949.2078, 6) == "1949.21"
+    assert plain(0.0730288, 3) == "0.0730"
+    assert plain(0.0) == "0"
+    assert plain(2.5e-7, 2) == "2.5e-07"
+    assert plain(float("inf")) == "inf"
+    assert numbers([45.8333, 2145.0]) == "45.83 / 2145"
+    assert percents([0.55, -0.00001]) == "55.0% / 0.0%"
+
+
+def test_claims_are_read_as_they_were_written(tmp_path):
+    claims = [
+        claim("delays, fast", "50 / 1950", "48.8 / 1949", holds=[True, False], rule="within 5%", note='a "note"; more'),
+        claim("another", "figure only", "1", error="0.1"),
+    ]
+    write_claims(tmp_path / "claims.csv", claims)
+    assert read_claims(tmp_path / "claims.csv") == claims
+
+
+def test_a_verdict_that_there_is_not_is_refused(tmp_path):
+    (tmp_path / "claims.csv").write_text("statement,paper,ours,error,verdict,rule,note\na,b,c,d,perhaps,,\n")
+    with pytest.raises(UnreadableFile, match="cannot be read; give --overwrite"):
+        read_claims(tmp_path / "claims.csv")
+
+
+def nothing(folder, fast, watch):
+    return []
+
+
+def test_a_page_keeps_what_is_outside_the_markers(tmp_path):
+    page, one = tmp_path / "page.md", Experiment("one", "One thing", "figure 1", nothing)
+    page.write_text("before\n<!-- reproduce one -->\nold\n<!-- end of one -->\nafter\n")
+    found = [(one, [claim("a | b", "1", "1", holds=[True], rule="equal")])]
+    update_page(page, found, fast=True)
+    text = page.read_text()
+    assert text.startswith(
+        "before\n<!-- reproduce one -->\nOne thing: figure 1. Made by `sojourn reproduce one --fast`."
+    )
+    assert "| a \\| b | 1 | 1 | exact | agrees | equal |" in text
+    assert text.endswith("<!-- end of one -->\nafter\n")
+    assert "old" not in text
+    update_page(page, found, fast=True)
+    assert page.read_text() == text
+    assert claims_table(found[0][1]) in whole_page(found, fast=True)
+
+
+def test_a_page_without_the_markers_is_refused(tmp_path):
+    (tmp_path / "page.md").write_text("nothing")
+    with pytest.raises(InvalidInput, match="has no place for one; write the lines <!-- reproduce one -->"):
+        update_page(tmp_path / "page.md", [(Experiment("one", "", "", nothing), [])], fast=False)
