@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from picture import draw
-from tables import page
+from tables import kept, page
 from trials import constants, trained
 from verdict import rows, verdicts
 from world import WORK, fleets
@@ -44,7 +44,8 @@ def main() -> None:
             found += verdicts(made)
             write_csv(arguments.out / "cells.csv", cells)
             write_csv(arguments.out / "verdicts.csv", found)
-    (arguments.out / "page.md").write_text(page(cells, found), "utf-8")
+    tables = page(kept(arguments.out / "cells.csv"), kept(arguments.out / "verdicts.csv"))
+    (arguments.out / "page.md").write_text(tables, "utf-8")
     draw(cells, arguments.out / "does-it-pay")
 
 

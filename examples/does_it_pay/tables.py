@@ -1,8 +1,26 @@
 """The results as tables of a page."""
 
+import csv
+from pathlib import Path
+
 from world import POWERS, TASKS
 
 Row = dict[str, object]
+
+
+def kept(path: Path) -> list[Row]:
+    """Rows of a file that was written before, with its numbers as numbers."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def page(cells: list[Row], found: list[Row]) -> str:

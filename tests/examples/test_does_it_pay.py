@@ -19,9 +19,9 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_the_tables_of_the_page_are_those_of_the_kept_results(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    from tables import page
+    from tables import kept, page
 
-    made = page(read(KEPT / "cells.csv"), read(KEPT / "verdicts.csv"))
+    made = page(kept(KEPT / "cells.csv"), kept(KEPT / "verdicts.csv"))
     assert made in (HOME / "docs" / "does-it-pay.md").read_text("utf-8")
 
 

@@ -65,7 +65,7 @@ def test_between_two_evaluations_a_value_lies_in_proportion_and_beyond_the_end_t
 
 
 def test_of_two_folders_of_one_cell_the_ended_one_counts(made, tmp_path):
-    comparison, runs = made(ROWS)
+    _, runs = made(ROWS)
     folder = runs["one"][0].folder
     for name in ("aaa", "zzz"):  # as another machine may have called it, before and after this one
         begun = folder.with_name(f"{name}-{folder.name.rpartition('-')[2]}")
@@ -128,7 +128,8 @@ def test_curves_end_where_the_first_of_a_methods_runs_ends(made):
 def test_a_run_that_diverged_has_no_value_and_no_target_even_before_it_did(made):
     rows = {**ROWS, ("two", 1): [row(0, accuracy=0.1), row(10, accuracy=0.99), row(20, accuracy=0.99)]}
     comparison, runs = made(rows, diverged=[("two", 1)], target=Target.parse("accuracy=0.5"))
-    found = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}["two", "received"]
+    table = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
+    found = table["two", "received"]
     assert isnan(found["mean"])
     assert isnan(found["difference"])
     assert (found["reached"], found["not_reached"]) == (1, 1)
