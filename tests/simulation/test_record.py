@@ -96,10 +96,10 @@ def test_the_beginning_of_a_longer_run_is_the_shorter_run():
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_an_interruption_from_the_progress_report_finishes_the_file(tmp_path):
+def test_ctrl_c_during_the_progress_report_finishes_the_file(tmp_path, ctrl_c):
     def impatient(done, total):
         if done >= 2100:
-            raise KeyboardInterrupt
+            ctrl_c()
 
     assert record(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5, progress=impatient) is False
     trace = Trace.load(tmp_path / "run.parquet")

@@ -1,15 +1,14 @@
 """From simulation to Trace: every task a row, in memory or written to a file piece by piece."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.fleet import Fleet
+from sojourn.interrupts import noted
 from sojourn.plan import Plan
 from sojourn.simulation.runners import Runner, runner
 from sojourn.simulation.scenario import Scenario
@@ -64,26 +63,13 @@ def record(
     """
     steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
-    stop = Event()
-
-    def write_all() -> None:
+    with TraceWriter(path, {}) as writer, noted(twice=False) as stop:
         for piece in _pieces(run, steps):
             writer.write(piece)
             if progress is not None:
                 progress(run.steps, steps)
             if stop.is_set():
-                return
-
-    with TraceWriter(path, {}) as writer:
-        # on a thread of its own, so that Ctrl-C cannot fall between a piece and its writing
-        with ThreadPoolExecutor(1) as pool:
-            written = pool.submit(write_all)
-            while not (written.done() and stop.is_set()):
-                try:
-                    written.result()
-                    break
-                except KeyboardInterrupt:
-                    stop.set()
+                break
         complete = run.steps >= steps
         writer.write(run.in_flight())
         writer.metadata = _facts(run, fleet, plan, start, seed, scenario, complete)

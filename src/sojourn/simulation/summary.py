@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.interrupts import noted
 from sojourn.plan import Plan
 from sojourn.simulation import jump_chain
 from sojourn.simulation.drive import Stays, stays
@@ -136,7 +138,6 @@ def measure(
     used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs
     skipped = _warmup(fleet, plan, steps, start) if warmup is None else warmup
     collector = _Collector(fleet, replications)
-    stop = Event()
 
     def replicate(index: int) -> "_Replication":
         one = runner(fleet, plan, replication=index, **origin)
@@ -147,22 +148,17 @@ def measure(
         return run
 
     threads = min(replications, workers or os.cpu_count() or 1)
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool, noted(twice=False) as stop:
+        left = iter(range(replications))
         ahead: deque[tuple[int, Future[_Replication]]] = deque()
-        try:
-            for index in range(replications):
-                ahead.append((index, pool.submit(replicate, index)))
-                if len(ahead) > 2 * threads:  # a few ahead only: what is finished is added up and forgotten
-                    collector.add(ahead[0][0], ahead[0][1].result())
-                    ahead.popleft()
-            while ahead:
-                collector.add(ahead[0][0], ahead[0][1].result())
-                ahead.popleft()
-        except KeyboardInterrupt:
-            stop.set()
-            for index, future in ahead:
-                if not future.cancel():
-                    collector.add(index, future.result())
+        while True:
+            room = 0 if stop.is_set() else 2 * threads + 1 - len(ahead)  # a few ahead only
+            ahead.extend((index, pool.submit(replicate, index)) for index in islice(left, room))
+            if not ahead:
+                break
+            index, future = ahead.popleft()  # what is finished is added up and forgotten
+            if not (stop.is_set() and future.cancel()):
+                collector.add(index, future.result())
     dispatcher = (scenario or Scenario()).dispatcher.name
     facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "dispatcher": dispatcher}
     facts["complete"] = not stop.is_set()

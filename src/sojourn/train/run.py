@@ -10,14 +10,12 @@ model.safetensors, summary.json     at the end; the model by its module's own na
 import json
 import math
 import platform
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.interrupts import noted
 from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time
 from sojourn.train.config import TrainConfig
@@ -250,7 +249,7 @@ def together(
             return Outcome(run.folder, False, run.replay.received, run.metrics.last)
 
     with ExitStack() as held:
-        halt = stop or held.enter_context(_interruptible())
+        halt = stop or held.enter_context(noted(twice=True))
         for run in runs:
             held.enter_context(alone(run.folder))
         return drive([(course(run, halt), run.built.executor) for run in runs])
@@ -269,26 +268,6 @@ def train(config: TrainConfig, folder: str | Path, resume: bool = False, **optio
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     return Run(config, folder, resume).go(**options)
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once. Elsewhere than in the main thread, never set."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _identity(built: Built) -> dict[str, Any]:
