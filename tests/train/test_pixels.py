@@ -59,7 +59,7 @@ def test_a_model_is_judged_on_scaled_pixels_in_pieces_of_any_size(monkeypatch):
     pixels, numbers = federation(mean=MEAN, std=STD), federation(scaled(X))
     expected = judge(numbers, numbers.first, numbers.first_stats)
     for values in (2**21, 3 * 192, 1):  # all at once, three at a time, one by one
-        monkeypatch.setattr(evaluate, "VALUES_AT_ONCE", values)
+        monkeypatch.setitem(evaluate.VALUES_AT_ONCE, "cpu", values)
         found = judge(pixels, pixels.first, pixels.first_stats)
         assert found.loss == pytest.approx(expected.loss, rel=1e-5)
         assert found.accuracy == expected.accuracy
