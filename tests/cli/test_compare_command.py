@@ -209,3 +209,23 @@ def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, num
     call(fleet, *words, "--out", tmp_path / "whole")
     for name in ("table.csv", "runs.csv"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_second_ctrl_c_waits_for_nobody(fleet, tmp_path, jobs):
+    words = ["--method", "asyncsgd", "--steps", "5000000", "--seeds", "2", "--no-picture", "--jobs", jobs]
+    command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(tmp_path / "cmp")]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(command, stderr=said, stdout=said, env=os.environ)
+    for _ in range(1200):
+        if list((tmp_path / "cmp").glob("cells/*/metrics.csv")):
+            break
+        time.sleep(0.1)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)
+    assert process.wait(timeout=60) != 0
+    sizes = [path.stat().st_size for path in (tmp_path / "cmp").glob("cells/*/metrics.csv")]
+    time.sleep(5)
+    assert sizes == [path.stat().st_size for path in (tmp_path / "cmp").glob("cells/*/metrics.csv")]

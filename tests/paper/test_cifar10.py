@@ -4,17 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.paper.cifar10.__main__ import STAGES, cells_of
+from sojourn.errors import SojournError
 from sojourn.paper.cifar10.readings import PAPER, Reading, algorithm, readings
-from sojourn.paper.cifar10.settled import SAME, Standing, accuracy, best_rate, nearest
+from sojourn.paper.cifar10.search import accuracy, tried
+from sojourn.paper.cifar10.settled import THREE, nearest, settled
 from sojourn.paper.cifar10.size import FULL, Size
+from sojourn.paper.cifar10.stages import STAGES, cells_of, ledger_of
 from sojourn.paper.ledger import Ledger, train
-from sojourn.sweep.cell import Cell
 
 TINY = Size(
     clients=4, steps=2, buffer=2, batch_size=8, data="digits", model="logistic", classes=7, augment="none",
     precision="fp32", trial_seeds=1, final_seeds=2,
 )  # fmt: skip
+NEAR = Reading("as many", 1, 0.1)
 
 
 def test_the_full_size_is_what_the_paper_states():
@@ -29,54 +31,85 @@ def test_a_step_of_fedbuff_is_a_full_buffer_where_steps_are_updates():
     reading = Reading("updates", 1, 0.1)
     assert reading.keys(FULL, "asyncsgd")["steps"] == 200
     assert reading.keys(FULL, "fedbuff")["steps"] == 2000
+    assert reading.buffered == ("end", "updates")
     assert Reading("periods", 1, 1.0).keys(FULL, "fedbuff")["time"] == 1400
-    assert Reading("as many", 1, 0.1).keys(FULL, "generalized")["steps"] == 5800
+    assert NEAR.keys(FULL, "generalized")["steps"] == 5800
 
 
 def test_no_two_trials_are_the_same(tmp_path):
-    cells = cells_of("search", FULL, tmp_path, Ledger(tmp_path))
+    cells = cells_of("search", FULL, tmp_path, tmp_path)
     assert len({cell.hash for _, cell in cells}) == len(cells) == 324
     assert all(cell.config.judged_on == "holdout" for _, cell in cells)
 
 
-def ledger_of(tmp_path: Path, ends: dict[tuple[str, float, int], float]) -> Ledger:
-    """A ledger with these accuracies, by method, rate and seed, all under one reading."""
-    ledger, reading = Ledger(tmp_path), Reading("as many", 1, 0.1)
-    for number, ((method, rate, seed), value) in enumerate(ends.items()):
-        row = {"reading": reading.name(FULL), "method": method, "rate": str(rate), "seed": str(seed)}
-        ledger.runs[str(number)] = {"cell": str(number), "state": "complete", **row}
-        ledger.curves[str(number)] = [{"version": 200, "accuracy": value / 2}, {"version": 580, "accuracy": value}]
-    return ledger
+def pretend(ledger: Ledger, folder: Path, reading: Reading, worth) -> None:
+    """Enter every trial of a reading that is missing, with the accuracy that a method has at a rate."""
+    for marks, cell in ledger.missing(tried(FULL, folder, reading, THREE, ledger).cells):
+        value = worth(marks["method"], marks["rate"])
+        ledger.runs[cell.hash] = {"cell": cell.hash, "state": "complete" if value == value else "diverged"}
+        ledger.curves[cell.hash] = [
+            {"received": at, "version": at / 10 if marks["method"] == "fedbuff" else at, "accuracy": share * value}
+            for at, share in ((0, 0.0), (2000, 0.5), (5000, 0.9), (5800, 1.1))
+        ]
 
 
 def test_the_settled_reading_is_the_nearest_with_each_method_at_its_best_rate(tmp_path):
-    ends = {(one.name, rate, seed): one.paper / 100 - rate for one in PAPER for rate in (0.01, 0.1) for seed in (0, 1)}
-    found = nearest(FULL, ledger_of(tmp_path, ends))
-    assert found[0].reading == Reading("as many", 1, 0.1)
-    assert found[0].buffered == "end"
-    assert found[0].distance == pytest.approx(3.0)
-    assert {name: best.rate for name, best in found[0].best.items()} == {one.name: 0.01 for one in PAPER}
-    assert found[1].buffered == SAME
-    assert found[1].best["fedbuff"].accuracy == pytest.approx((49.89 - 1) / 2)
+    ledger, numbers = Ledger(tmp_path), {one.name: one.paper / 100 for one in PAPER}
+    for reading in readings():
+        off = 0.0 if reading == NEAR else 0.3
+        pretend(ledger, tmp_path, reading, lambda method, rate, off=off: numbers[method] - off - abs(rate - 0.1) / 10)
+        pretend(ledger, tmp_path, reading, lambda method, rate: 0.0)  # where a grid has grown
+    found = settled(FULL, tmp_path, ledger)
+    assert (found.reading, found.buffered) == (NEAR, "end")
+    assert found.distance == pytest.approx(0.0, abs=1e-9)
+    assert {best.rate for best in found.best.values()} == {0.1}
+    early = next(one for one in nearest(FULL, tmp_path, ledger) if one.reading == NEAR and one.buffered == "buffers")
+    assert early.best["fedbuff"].accuracy == pytest.approx(49.89 / 2)
 
 
-def test_a_rate_at_which_a_run_diverged_is_not_chosen_for_its_lucky_seeds(tmp_path):
-    ledger = ledger_of(tmp_path, {("asyncsgd", 0.1, 0): 0.9, ("asyncsgd", 0.1, 1): 0.9, ("asyncsgd", 0.03, 0): 0.5})
-    ledger.runs["1"]["state"] = "diverged"
-    best = best_rate(list(ledger.runs.values()), ledger)
-    assert best is not None
-    assert best.rate == 0.03
-    assert best.edge
+def test_grids_grow_for_all_where_the_best_of_one_lies_at_an_edge(tmp_path):
+    ledger = Ledger(tmp_path)
+    pretend(ledger, tmp_path, NEAR, lambda method, rate: rate if method == "asyncsgd" else -abs(rate - 0.1))
+    grown = tried(FULL, tmp_path, NEAR, THREE, ledger)
+    assert grown.best == {}
+    assert len(ledger.missing(grown.cells)) == 3 * FULL.trial_seeds
+    for _ in range(2):
+        pretend(ledger, tmp_path, NEAR, lambda method, rate: rate if method == "asyncsgd" else -abs(rate - 0.1))
+    best = tried(FULL, tmp_path, NEAR, THREE, ledger).best
+    assert best["asyncsgd"].edge == "upper"  # it was let to grow twice, no more
+    assert best["generalized"].edge == ""
 
 
-def test_a_curve_is_read_at_the_last_evaluation_up_to_a_step():
-    curve = [{"version": 0, "accuracy": 0.1}, {"version": 7, "accuracy": 0.2}, {"version": 12, "accuracy": 0.3}]
-    assert accuracy(curve, 10) == 0.2
-    assert accuracy(curve, None) == 0.3
+def test_a_run_that_diverged_is_worth_nothing_to_its_rate(tmp_path):
+    ledger = Ledger(tmp_path)
+    pretend(ledger, tmp_path, NEAR, lambda method, rate: 0.9 if rate == 0.1 else 0.5)
+    cells = [cell for marks, cell in tried(FULL, tmp_path, NEAR, THREE, ledger).cells if marks["rate"] == 0.1]
+    for cell in cells[::3]:
+        ledger.runs[cell.hash]["state"] = "diverged"
+    pretend(ledger, tmp_path, NEAR, lambda method, rate: 0.0)
+    pretend(ledger, tmp_path, NEAR, lambda method, rate: 0.0)
+    assert all(best.rate == 0.1 for best in tried(FULL, tmp_path, NEAR, THREE, ledger).best.values())
+    for cell in cells:
+        ledger.runs[cell.hash]["state"] = "diverged"
+    best = tried(FULL, tmp_path, NEAR, THREE, ledger).best
+    assert all(one.rate != 0.1 for one in best.values())
+
+
+def test_a_search_that_is_not_whole_settles_nothing(tmp_path):
+    with pytest.raises(SojournError, match="readings were not tried whole"):
+        cells_of("table", FULL, tmp_path, tmp_path)
+    with pytest.raises(SojournError, match="was not tried whole"):
+        cells_of("favourable", FULL, tmp_path, tmp_path)
+
+
+def test_a_curve_is_worth_its_mean_over_the_last_part_of_the_way():
+    curve = [{"version": at, "accuracy": value} for at, value in ((0, 0.1), (80, 0.2), (90, 0.3), (100, 0.5))]
+    assert accuracy(curve, "version") == pytest.approx(0.4)
+    assert accuracy(curve, "version", 85) == pytest.approx(0.2)
 
 
 def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
-    cells = cells_of("search", TINY, tmp_path, Ledger(tmp_path))[:3]
+    cells = cells_of("search", TINY, tmp_path, tmp_path)[:3]
     ledger = Ledger.load(tmp_path / "kept")
     assert train(cells, ledger, tmp_path / "work")
     again = Ledger.load(tmp_path / "kept")
@@ -92,24 +125,20 @@ def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
 
 
 def test_training_stops_between_cells_when_its_time_is_up(tmp_path):
-    cells = cells_of("search", TINY, tmp_path, Ledger(tmp_path))[:2]
+    cells = cells_of("search", TINY, tmp_path, tmp_path)[:2]
     assert not train(cells, Ledger(tmp_path / "kept"), tmp_path / "work", going=lambda: False)
     assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.slow
 def test_all_stages_follow_from_the_search(tmp_path):
-    kept: dict[str, Ledger] = {}
-    search = Ledger.load(tmp_path / "search")
     for stage in STAGES:
-        ledger = search if stage in ("search", "trials") else Ledger.load(tmp_path / stage)
-        cells: list[tuple[object, Cell]] = cells_of(stage, TINY, tmp_path, search)
-        assert train(cells, ledger, tmp_path / "work" / stage)
-        kept[stage] = ledger
-    assert len(kept["table"].runs) == 3 * TINY.final_seeds
-    assert len(kept["favourable"].runs) == 6 * TINY.final_seeds
-    settled: Standing = nearest(TINY, search)[0]
-    assert settled.distance == min(one.distance for one in nearest(TINY, search))
-    assert len(list(readings())) == 10
-    table = kept["table"].runs.values()
-    assert {float(row["rate"]) for row in table} == {best.rate for best in settled.best.values()}
+        for _ in range(3):  # grids grow
+            ledger = ledger_of(stage, tmp_path)
+            assert train(cells_of(stage, TINY, tmp_path, tmp_path), ledger, tmp_path / "work" / stage)
+        assert ledger.missing(cells_of(stage, TINY, tmp_path, tmp_path)) == []
+    assert len(ledger_of("table", tmp_path).runs) == 3 * TINY.final_seeds
+    assert len(ledger_of("favourable", tmp_path).runs) == 6 * TINY.final_seeds
+    found = settled(TINY, tmp_path, ledger_of("search", tmp_path))
+    rates = {float(row["rate"]) for row in ledger_of("table", tmp_path).runs.values()}
+    assert rates == {best.rate for best in found.best.values()}

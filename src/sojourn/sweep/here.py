@@ -43,7 +43,6 @@ def here(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Iterat
         for key, told in _one_by_one(work) if jobs == 1 or len(lots) == 1 else _side_by_side(work, jobs):
             yield waiting.pop(key), told
     except BrokenProcessPool as error:
-        _other_process.cache_clear()
         begun = [lot for lot in waiting.values() if (ticket / lot.key).exists()]
         for lot in begun:
             (ticket / lot.key).unlink()
@@ -60,16 +59,23 @@ def _side_by_side(work: list[_Work], jobs: int) -> Iterator[_Told]:
 
 
 def _one_by_one(work: list[_Work]) -> Iterator[_Told]:
+    process = _other_process(tuple(sorted(os.environ.items())))
     for one in work:
-        yield _other_process().submit(_work, *one).result()
+        try:
+            told = process.submit(_work, *one).result()
+        except BaseException:  # above all a second Ctrl-C: then nobody is to wait for the lot
+            _other_process.cache_clear()
+            process.shutdown(wait=False, kill_workers=True)
+            raise
+        yield told
 
 
 @lru_cache(maxsize=1)
-def _other_process() -> Any:
-    """One that stays, so that what it has compiled for a GPU serves the next lot too."""
+def _other_process(environment: tuple[tuple[str, str], ...]) -> Any:
+    """One that stays while the environment does: what it has compiled for a GPU serves the next lot too."""
     from joblib.externals.loky import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(max_workers=1, timeout=IDLE, env=ONE_THREAD)
+    return ProcessPoolExecutor(max_workers=1, timeout=IDLE, env=dict(environment) | ONE_THREAD)
 
 
 def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> _Told:
@@ -77,7 +83,9 @@ def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> _T
     begun = ticket / lot.key
     begun.write_text(str(os.getpid()), "utf-8")
     with chdir(home):
-        told = train_lot(lot, lambda: (ticket / STOP).exists() or os.getppid() != parent, seconds)
+        told = train_lot(
+            lot, lambda: (ticket / STOP).exists() or not ticket.exists() or os.getppid() != parent, seconds
+        )
     if os.getppid() != parent:  # nobody is left to report to, or to be given work by
         os._exit(1)
     begun.unlink(missing_ok=True)

@@ -8,54 +8,41 @@ its three: fast clients favoured, and FedBuff sending tasks to idle clients only
 from collections.abc import Iterator
 from pathlib import Path
 
+from sojourn.errors import SojournError
 from sojourn.paper.cifar10.finals import final
-from sojourn.paper.cifar10.readings import PLANNED, Reading
-from sojourn.paper.cifar10.search import trial
-from sojourn.paper.cifar10.settled import Best, best_rate
+from sojourn.paper.cifar10.readings import FAST, IDLE, PLANNED, Reading
+from sojourn.paper.cifar10.search import Best, Tried, tried
 from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Ledger
-from sojourn.sweep.cell import Cell
-from sojourn.sweep.comparison import FIRST_TUNING_SEED
+from sojourn.paper.ledger import Ledger, Marked
 
-METHODS = (
-    *("asyncsgd", "generalized", "fedbuff", "generalized, fast favoured"),
-    *(PLANNED, "fedbuff, idle clients"),
-)
+METHODS = ("asyncsgd", "generalized", FAST, "fedbuff", IDLE)
 SHARES = (0.1, 0.5, 1.0)
 
-
-def choices(size: Size, method: str) -> list[Reading]:
-    """Numbers of tasks that a method is tried with, to the end of the server's periods."""
-    shares = (size.planned()[0] / size.clients,) if method == PLANNED else SHARES
-    return [Reading("periods", 1, share) for share in shares]
+Chosen = dict[str, tuple[Reading, Best]]
 
 
-def favourable_trials(size: Size, folder: Path) -> Iterator[tuple[dict[str, object], Cell]]:
-    """Every trial; those of the paper's methods are the search's own."""
-    for method in METHODS:
-        for reading in choices(size, method):
-            for rate in reading.rates(method):
-                for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.trial_seeds):
-                    yield trial(size, folder, reading, method, rate, seed)
+def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> Iterator[tuple[Reading, Tried]]:
+    """The trials for every number of tasks, to the end of the server's periods; many are the search's own."""
+    for share in SHARES:
+        reading = Reading("periods", 1, share)
+        yield reading, tried(size, folder, reading, METHODS, ledger)
+    reading = Reading("periods", 1, size.planned()[0] / size.clients)
+    yield reading, tried(size, folder, reading, (PLANNED,), ledger)
 
 
-def favourable(size: Size, ledger: Ledger) -> dict[str, tuple[Reading, Best]]:
-    """The best number of tasks and rate of each method that was tried."""
-    chosen: dict[str, tuple[Reading, Best]] = {}
-    for method in METHODS:
-        for reading in choices(size, method):
-            rows = [
-                row for row in ledger.runs.values() if (row["reading"], row["method"]) == (reading.name(size), method)
-            ]
-            found = best_rate(rows, ledger)
-            if found is not None and (method not in chosen or found.accuracy > chosen[method][1].accuracy):
-                chosen[method] = (reading, found)
+def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:
+    """The best number of tasks and rate of each method."""
+    chosen: Chosen = {}
+    for reading, made in favourable_trials(size, folder, ledger):
+        if not made.best:
+            raise SojournError(f"'{reading.name(size)}' was not tried whole; go on with the trials")
+        for method, best in made.best.items():
+            if method not in chosen or best.accuracy > chosen[method][1].accuracy:
+                chosen[method] = (reading, best)
     return chosen
 
 
-def favourable_finals(
-    size: Size, folder: Path, chosen: dict[str, tuple[Reading, Best]]
-) -> Iterator[tuple[dict[str, object], Cell]]:
+def favourable_finals(size: Size, folder: Path, chosen: Chosen) -> Iterator[Marked]:
     """Each method at its best, over fresh seeds."""
     for method, (reading, best) in chosen.items():
         for seed in range(size.final_seeds):

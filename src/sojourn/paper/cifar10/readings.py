@@ -2,8 +2,8 @@
 
 It leaves open how many tasks are in flight, how much a task computes, and what the 200 steps of its axis are:
 
-updates    200 updates received (FedBuff: 200 times a full buffer; of 20 local steps each 200 updates, 20 buffers)
-periods    200 periods of the server, of 4 + 3 units of time, in which many updates come
+updates    200 updates received; of FedBuff 200 updates, or 200 full buffers (not with 20 local steps: 40,000 gradients)
+periods    200 periods of the server, of 4 + 3 units of time, in which many updates come; or 200 full buffers
 as many    so many updates as come in these periods with a task a client, whatever the time
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sojourn.paper.cifar10.size import FAST_FAVOURED, SLOW_FAVOURED, Size
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
-PLANNED = "generalized, planned"
+PLANNED, FAST, IDLE = "generalized, planned", "generalized, fast favoured", "fedbuff, idle clients"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
 
@@ -48,6 +48,13 @@ class Reading:
     share: float
     """Tasks in flight, of the clients."""
 
+    @property
+    def buffered(self) -> tuple[str, ...]:
+        """Where FedBuff may be read: see `settled`."""
+        if self.axis != "updates":
+            return ("end", "buffers")
+        return ("end", "updates") if self.local_steps < 20 else ("updates",)
+
     def name(self, size: Size) -> str:
         """What it is called."""
         work = "a gradient" if self.local_steps == 1 else f"{self.local_steps} local steps"
@@ -68,20 +75,21 @@ class Reading:
         if self.axis == "periods":
             return {**keys, "time": size.time, "evaluate_every": max(1, size.steps * 5 // 4)}
         whole = size.steps if self.axis == "updates" else UPDATES_A_CLIENT * size.clients * size.steps // 200
-        many = whole * (size.buffer if method == "fedbuff" and self.axis == "updates" and self.local_steps < 20 else 1)
+        buffers = method == "fedbuff" and self.axis == "updates" and self.local_steps < 20
+        many = whole * (size.buffer if buffers else 1)
         return {**keys, "steps": many, "evaluate_every": max(1, many // 20)}
 
 
 def algorithm(size: Size, method: str) -> dict[str, Any]:
     """A method as keys of a run: the paper's three, and those that a user would set beside them."""
-    generalized = "generalized-asyncsgd"
+    if method == PLANNED:
+        return {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(size.planned()[1])}
     return {
         "asyncsgd": {"algorithm": "asyncsgd"},
-        "generalized": {"algorithm": generalized, "sampling": size.sampling(SLOW_FAVOURED)},
+        "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(SLOW_FAVOURED)},
+        FAST: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
-        "fedbuff, idle clients": {"algorithm": f"fedbuff(size={size.buffer})"},
-        "generalized, fast favoured": {"algorithm": generalized, "sampling": size.sampling(FAST_FAVOURED)},
-        PLANNED: {"algorithm": generalized, "sampling": size.sampling(size.planned()[1])},
+        IDLE: {"algorithm": f"fedbuff(size={size.buffer})"},
     }[method]
 
 

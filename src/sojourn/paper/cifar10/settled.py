@@ -1,28 +1,23 @@
 """Which reading comes nearest to the paper's three numbers, each method at its best rate on held-out examples."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import nan
-from statistics import fmean
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from math import inf, nan
+from pathlib import Path
+from typing import NamedTuple
 
+from sojourn.errors import SojournError
 from sojourn.paper.cifar10.readings import PAPER, Reading, readings
+from sojourn.paper.cifar10.search import Best, best_of, tried
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger
 
-SAME = "buffers"
-ENDS = {"end": "at the end of the run", SAME: "after as many server steps as the paper has"}
-"""Where FedBuff is read: it makes a server step only when a buffer is full."""
-
-
-class Best(NamedTuple):
-    """A method under a reading at its best rate."""
-
-    rate: float
-    """The rate."""
-    accuracy: float
-    """Mean over the seeds, in percent."""
-    edge: bool
-    """Whether the rate is the least or the largest that was tried."""
+THREE = tuple(one.name for one in PAPER)
+ENDS = {
+    "end": "at the end of the run",
+    "buffers": "after as many full buffers as the paper has steps",
+    "updates": "after as many updates as the paper has steps",
+}
+"""Where FedBuff, whose steps are full buffers, is read."""
 
 
 class Standing(NamedTuple):
@@ -31,51 +26,38 @@ class Standing(NamedTuple):
     reading: Reading
     """Which."""
     buffered: str
-    """Where FedBuff is read: `end` or `buffers`."""
+    """Where FedBuff is read."""
     best: Mapping[str, Best]
-    """By method."""
+    """By method; empty where it was not tried whole."""
 
     @property
     def distance(self) -> float:
-        """Sum of the distances from the paper's three numbers, in points; NaN where a method was not tried."""
-        return sum(abs(self.best[one.name].accuracy - one.paper) if one.name in self.best else nan for one in PAPER)
+        """Sum of the distances from the paper's three numbers, in points."""
+        if not self.best:
+            return nan
+        return sum(abs(self.best[one.name].accuracy - one.paper) for one in PAPER)
 
 
-def nearest(size: Size, ledger: Ledger) -> list[Standing]:
+def nearest(size: Size, folder: Path, ledger: Ledger) -> list[Standing]:
     """The readings, the nearest first; those that were not tried whole at the end."""
-    found = [
-        Standing(reading, ends, _best(size, ledger, reading, ends))
-        for reading in readings()
-        for ends in (ENDS if reading.axis != "updates" else ("end",))
-    ]
+    found = [_standing(size, folder, reading, ends, ledger) for reading in readings() for ends in reading.buffered]
     return sorted(found, key=lambda one: (one.distance != one.distance, one.distance))
 
 
-def _best(size: Size, ledger: Ledger, reading: Reading, ends: str) -> dict[str, Best]:
-    best: dict[str, Best] = {}
-    for one in PAPER:
-        rows = [
-            row for row in ledger.runs.values() if (row["reading"], row["method"]) == (reading.name(size), one.name)
-        ]
-        steps = size.steps if one.name == "fedbuff" and ends == SAME else None
-        found = best_rate(rows, ledger, steps)
-        if found is not None:
-            best[one.name] = found
-    return best
+def settled(size: Size, folder: Path, ledger: Ledger) -> Standing:
+    """The nearest reading, once all have been tried."""
+    found = nearest(size, folder, ledger)
+    left = [one.reading.name(size) for one in found if not one.best]
+    if left:
+        raise SojournError(f"{len(left)} readings were not tried whole, such as '{left[0]}'; go on with the search")
+    return found[0]
 
 
-def best_rate(rows: Sequence[Mapping[str, Any]], ledger: Ledger, steps: int | None = None) -> Best | None:
-    """The rate with the best mean accuracy, read after so many server steps; a run that diverged is worth nothing."""
-    reached: dict[float, list[float]] = {}
-    for row in rows:
-        value = 0.0 if row["state"] == "diverged" else 100 * accuracy(ledger.curves[row["cell"]], steps)
-        reached.setdefault(float(row["rate"]), []).append(value)
-    if not reached:
-        return None
-    rate = max(reached, key=lambda one: fmean(reached[one]))
-    return Best(rate, fmean(reached[rate]), rate in (min(reached), max(reached)))
-
-
-def accuracy(curve: Iterable[Mapping[str, float]], steps: int | None) -> float:
-    """Of the last evaluation, or of the last one up to so many server steps."""
-    return [row["accuracy"] for row in curve if steps is None or row["version"] <= steps][-1]
+def _standing(size: Size, folder: Path, reading: Reading, ends: str, ledger: Ledger) -> Standing:
+    made = tried(size, folder, reading, THREE, ledger)
+    if not made.best:
+        return Standing(reading, ends, {})
+    axis, most = {"end": ("received", inf), "buffers": ("version", size.steps), "updates": ("received", size.steps)}[
+        ends
+    ]
+    return Standing(reading, ends, {**made.best, "fedbuff": best_of(made.cells, "fedbuff", ledger, axis, most)})

@@ -1,6 +1,7 @@
 """How large the experiment is: as in the paper, or small enough for a processor."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sojourn.fleet import Fleet
@@ -46,9 +47,10 @@ class Size:
 
     def saved_fleet(self, folder: Path) -> str:
         """The fleet as a file, which runs ask for."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "fleet.csv"
-        self.fleet().save(path)
+        path = folder / f"fleet-of-{self.clients}.csv"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self.fleet().save(path)
         return str(path)
 
     @property
@@ -60,6 +62,7 @@ class Size:
         """Probabilities, a fast client's in units of the uniform one."""
         return f"fast={fast / self.clients:.8g},slow={(2 - fast) / self.clients:.8g}"
 
+    @cache  # noqa: B019, one of very few
     def planned(self) -> tuple[int, float]:
         """The planner's choice for this time: tasks, and a fast client's probability in units of the uniform one."""
         plan = make_plan(self.fleet(), goal(time=self.time)).plan
