@@ -53,29 +53,43 @@ def _said(cell: Row, key: str) -> str:
         return f"{cell['not_reached']} of {runs} did not"
     value = cell[key]
     mark = "*" if cell["edge"] else ""
-    return ("" if value in (None, "") else f"{float(str(value)):.3g}") + mark
+    return ("" if value in (None, "") else f"{float(str(value)):.3g}") + mark + _unsure(cell, key)
+
+
+def _unsure(cell: Row, key: str) -> str:
+    """A mark where half the interval of the loss is a quarter of it or more."""
+    low, value = cell["test_loss_low"], cell["test_loss"]
+    if key != "test_loss" or "" in (low, value) or None in (low, value):
+        return ""
+    return "~" if float(str(value)) - float(str(low)) >= 0.25 * float(str(value)) else ""
 
 
 def _verdicts(found: list[Row]) -> str:
-    head = (
-        "data",
-        "fleet",
-        "constants",
-        "rank correlation",
-        "best",
-        "loss",
-        "bound picks",
-        "loss",
+    head = ("data", "fleet", "constants", "best plan", "loss", "bound picks", "times the best", "free choice")
+    head += (
         "times the best",
-        "free choice",
+        "rank correlation",
+        "among plans of the same C",
+        "without the factor C",
+        "picks",
+        "times",
     )
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in found:
-        numbers = [f"{float(str(row[key])):.3g}" for key in ("best_loss", "loss_there", "regret", "free_choice_loss")]
+        free = float(str(row["free_choice_loss"])) / float(str(row["best_loss"]))
         said = (
-            *(row["data"], row["fleet"], row["constants"], f"{float(str(row['rank_correlation'])):+.2f}"),
-            *(row["best"], numbers[0], row["bound_picks"], numbers[1], numbers[2]),
-            f"C = {row['free_choice_tasks']}: {numbers[3]}",
+            *(row["data"], row["fleet"], row["constants"], row["best"], f"{float(str(row['best_loss'])):.3g}"),
+            *(row["bound_picks"], _times(row["regret"]), f"C = {row['free_choice_tasks']}", _times(free)),
+            *(_correlation(row["rank_correlation"]), _correlation(row["with_the_same_tasks"])),
+            *(_correlation(row["milder_rank_correlation"]), row["milder_picks"], _times(row["milder_regret"])),
         )
         lines.append("| " + " | ".join(str(one) for one in said) + " |")
     return "\n".join(lines)
+
+
+def _times(value: object) -> str:
+    return f"{float(str(value)):.2f}"
+
+
+def _correlation(value: object) -> str:
+    return "" if value in (None, "") else f"{float(str(value)):+.2f}"

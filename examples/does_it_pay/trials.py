@@ -24,7 +24,8 @@ def constants(work: str, fleet: Fleet, folder: Path, fast: bool) -> dict[str, Co
     if not path.exists():
         where = folder / "calibrated-fleet.csv"
         fleet.save(where)
-        config = TrainConfig(str(where), steps=200 if fast else 1000, **WORK[work].keys())  # type: ignore[arg-type]
+        run = {**WORK[work].keys(), "rate": WORK[work].rate, "steps": 200 if fast else 1000}
+        config = TrainConfig(str(where), **run)  # type: ignore[arg-type]
         calibrate(build(config)).save(path)
     return {"default": WORKED_EXAMPLE, "calibrated": Constants.load(path)}
 

@@ -21,6 +21,7 @@ class Work:
     model: str
     batch_size: int
     target: str
+    rate: float  # at which constants are measured: the one that uniform sampling with a task a client is tuned to
 
     def keys(self) -> dict[str, object]:
         """For a run."""
@@ -34,8 +35,8 @@ class Work:
 
 
 WORK = {
-    "digits": Work("digits", "mlp(hidden=32)", 8, "accuracy=0.9"),
-    "fashion-mnist": Work("fashion-mnist", "mlp(hidden=32)", 32, "accuracy=0.75"),
+    "digits": Work("digits", "mlp(hidden=32)", 8, "accuracy=0.9", 0.03),
+    "fashion-mnist": Work("fashion-mnist", "mlp(hidden=32)", 32, "accuracy=0.75", 0.009),
 }
 
 
