@@ -118,7 +118,7 @@ def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
         before, after = ledger.found(cell), again.found(cell)
         assert before is not None
         assert after is not None
-        assert after.rows[-1]["accuracy"] == pytest.approx(before.rows[-1]["accuracy"], rel=1e-5)
+        assert after.rows[-1]["accuracy"] == pytest.approx(before.rows[-1]["accuracy"], rel=1e-4)
         assert after.facts["partition_hash"] == before.facts["partition_hash"]
     assert train(cells, again, tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()

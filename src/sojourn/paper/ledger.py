@@ -17,6 +17,7 @@ from sojourn.errors import SojournError, UnreadableFile
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.found import Found, find, write_csv
 from sojourn.sweep.run_cells import run_cells
+from sojourn.train.config import TrainConfig
 
 CURVE = (
     *("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy"),
@@ -82,7 +83,7 @@ class Ledger:
     def _lines(self) -> Iterator[dict[str, Any]]:
         for cell, rows in self.curves.items():
             for row in rows:
-                yield {"cell": cell, **{key: float(f"{value:.6g}") for key, value in row.items()}}
+                yield {"cell": cell, **{key: float(f"{value:.5g}") for key, value in row.items()}}
 
 
 def train(
@@ -113,8 +114,9 @@ def train(
 
 
 def _told(cell: Cell) -> dict[str, Any]:
-    """A configuration without what is not set and without paths."""
-    return {key: value for key, value in asdict(cell.config).items() if value is not None and key != "fleet"}
+    """What a configuration sets, without paths."""
+    usual = asdict(TrainConfig(fleet=""))
+    return {key: value for key, value in asdict(cell.config).items() if value != usual[key] and key != "fleet"}
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
