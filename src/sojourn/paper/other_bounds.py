@@ -31,12 +31,14 @@ from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.simulation.summary import measure
+from sojourn.theory.analysis import analyze
 from sojourn.theory.bound import (
     Row,
     asyncsgd,
     asyncsgd_step,
     fedbuff,
     fedbuff_step,
+    longest_staleness,
     longest_wait,
 )
 from sojourn.theory.constants import WORKED_EXAMPLE
@@ -83,10 +85,13 @@ def method_bound(method: str, longest: float, concurrency: int, free: bool) -> R
     return asyncsgd(step if free or limit == 0 else min(step, limit), STEPS, C, C - 1, longest, K)
 
 
-def longest_time(fleet: Fleet, concurrency: int) -> float:
-    """tau_max as the paper has it, from the fleet's laws: infinite where a service has no longest duration."""
-    bounded = all(law.longest < inf for law in fleet.law)
-    return longest_wait(concurrency, float(fleet.rate.min()), bounded)
+def tau_max(fleet: Fleet, concurrency: int, throughput: float) -> dict[str, float]:
+    """tau_max as a time and in steps, from the fleet's laws: infinite where a service has no longest duration."""
+    bounded, slowest = all(law.longest < inf for law in fleet.law), float(fleet.rate.min())
+    return {
+        "time": longest_wait(concurrency, slowest, bounded),
+        "steps": longest_staleness(concurrency, slowest, throughput, bounded),
+    }
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
@@ -104,8 +109,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
 def _rows(C: int, speed: float) -> Iterator[Compared]:
     fixed, fleet = worked_fleet(speed, deterministic=True), worked_fleet(speed)
     flow = complete(measure(fixed, Plan.uniform(fixed, C), 100_000, start="even", warmup=20_000, seed=1)).throughput
-    waited = longest_time(fixed, C)
-    longest = {"time": waited, "steps": float(flow.value) * waited}
+    longest = tau_max(fixed, C, float(flow.value))
     for reading in READINGS:
         for step, free in (("free", True), ("cut", False)):
             ours = float(exact_bounds(fleet, grid(fleet), C, reading, free=free).min())
@@ -124,17 +128,18 @@ def _claims(rows: list[Compared]) -> list[Claim]:
     same = [one for one in hundred if one.method == "AsyncSGD" and one.reading == "indicator"]
     gap = max(abs(one.theirs / one.ours_uniform - 1) for one in same)
     buffered = [one.theirs for one in hundred if one.method == "FedBuff"]
-    random = longest_time(worked_fleet(2.0), 100)
-    empty = [method_bound(method, random, 100, True).empty for method in METHODS]
+    fleet = worked_fleet(2.0)
+    random = tau_max(fleet, 100, analyze(fleet, Plan.uniform(fleet, 100)).throughput)
+    empty = [method_bound(method, random[unit], 100, True).empty for unit in UNITS for method in METHODS]
     return [
         *claims,
         claim(
             "with exponential work the bounds of FedBuff and AsyncSGD are empty",
             "empty",
-            " / ".join("empty" if one else "a number" for one in empty),
+            " / ".join("empty" if one else "a number" for one in empty[:2]),
             holds=[one is not None for one in empty],
             rule="no step size is allowed",
-            note=f"a service of the {worked_fleet(2.0).law[0]} law has no longest duration: tau_max is {random}",
+            note=f"a service of the {fleet.law[0]} law has no longest duration, so that tau_max is {random['time']}",
         ),
         claim(
             "values at C = 100, free step, tau_max = C (time): FedBuff, AsyncSGD",
