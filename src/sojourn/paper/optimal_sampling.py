@@ -2,7 +2,7 @@
 
 For every speed mu_f the bound is minimised over 50 values of p around the uniform one, as in the paper (their range is
 ours: it states none), the step size being the root of the cubic. Nor does it say at which C its numbers were read: the
-claims are about C = 100, the closest, with C = 50 beside.
+claims are about C = 100, which comes closest to its gains when m is simulated, with C = 50 beside.
 Both readings of m_i are shown; m is exact and stationary, or simulated from an even start over the T = 10^4 steps. The
 simulated search is repeated with independent seeds, which gives its standard errors.
 """

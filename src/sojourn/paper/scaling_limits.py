@@ -205,7 +205,7 @@ def _picture(gammas: list[dict[str, Any]], forms: list[dict[str, Any]], path: Pa
     right.set_xticks(place, [f"{row['group']}\n{row['fleet']}" for row in forms], fontsize=7)
     right.set_xlim(-0.5, len(forms) - 0.5)
     right.set_ylabel("form over exact delay, inclusive (below 1: no bound)")
-    right.legend(frameon=False, fontsize=8)
+    right.legend(frameon=False, fontsize=8, loc="center left")
     save(figure, path)
 
 
