@@ -1,5 +1,7 @@
 """Service laws: their text form, their variability, and what they refuse."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,3 +116,11 @@ def test_what_a_law_refuses_is_a_value_error_and_an_error_of_sojourn():
     with pytest.raises(ValueError, match="law must be one of") as caught:
         Law("normal")
     assert isinstance(caught.value, SojournError)
+
+
+@pytest.mark.parametrize(
+    ("text", "longest"),
+    [("deterministic", 1.0), ("empirical(1 2 6)", 2.0), ("exponential", math.inf), ("gamma(shape=9)", math.inf)],
+)
+def test_only_some_laws_have_a_longest_duration(text, longest):
+    assert Law.parse(text).longest == pytest.approx(longest)

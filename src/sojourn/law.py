@@ -128,6 +128,17 @@ class Law:
             case _:
                 return 1.0
 
+    @property
+    def longest(self) -> float:
+        """The longest duration that can occur, in means; infinite where there is none.
+
+        >>> Law("deterministic").longest, Law("exponential").longest
+        (1.0, inf)
+        """
+        if self.name == "deterministic":
+            return 1.0
+        return max(self.durations) if self.durations else math.inf
+
     def __str__(self) -> str:
         if self.name == "empirical":
             return f"empirical({' '.join(map(repr, self.durations))})"

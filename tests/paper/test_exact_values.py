@@ -5,7 +5,8 @@ import pytest
 
 from sojourn import Plan, analyze
 from sojourn.paper import physical_time, step_size, three_clusters, two_clusters
-from sojourn.paper.other_bounds import method_bound
+from sojourn.paper.delays import SingleRuns, single_run_rows
+from sojourn.paper.other_bounds import method_bound, tau_max
 from sojourn.paper.scaling_limits import exact_gamma
 from sojourn.paper.stationarity import fleet_of, settled
 from sojourn.paper.worked_example import best, exact_bounds, grid, sampled, worked_fleet
@@ -80,6 +81,9 @@ def test_the_caption_allows_steps_that_the_theorem_does_not():
         assert pytest.approx(1) == flat.S1
         assert flat.by_staleness(8) / flat.by_staleness(16) == pytest.approx(2**0.5)
         assert flat.of_theorem == pytest.approx(min(flat.by_staleness(16), 1 / (2 * flat.S1)))
+        assert flat.by_spread("printed") == pytest.approx(1 / (2 * flat.S1))
+        assert flat.by_spread("proof") == pytest.approx(1 / (8 * flat.S1))
+        assert flat.of_proof == flat.of_theorem  # it matters for one or two tasks; here there are ten
     assert pytest.approx(9) == step_size.curve(0.01, "indicator").S2  # C - 1 at uniform sampling
 
 
@@ -100,6 +104,35 @@ def test_what_physical_time_gains(reading, gains, samplings):
         found = physical_time._between(fleet, at, float(values[1] - values[0]), 100, reading, True, flat)
         assert found[1] == pytest.approx(gain, abs=6e-4)
         assert 1e3 * found[0] == pytest.approx(p, abs=0.06)
+
+
+@pytest.mark.parametrize("reading", ["conditional", "indicator"])
+def test_other_meanings_of_the_network_speed(reading):
+    """With one speed for all, both are that speed, and the throughput of a single task."""
+    for average in (physical_time.MEAN_SPEED, physical_time.MEAN_SERVICE):
+        found = physical_time.other_speed_best(average, 1.000001, 10, reading)
+        assert found.p == pytest.approx(0.01, abs=2.5e-4)
+    mean, service = (
+        physical_time.other_speed_best(average, 4.0, 100, reading)
+        for average in (physical_time.MEAN_SPEED, physical_time.MEAN_SERVICE)
+    )
+    # the harmonic mean punishes slow clients more, so that it asks for more of the fast ones
+    assert mean.p < service.p
+    assert mean.gain > service.gain
+
+
+def test_the_largest_delay_is_that_of_a_run():
+    runs = SingleRuns(np.array([[1.0, 10.0], [2.0, 10.0]]), np.array([[4.0, 30.0], [4.0, 50.0]]))
+    times, error = runs.times
+    assert times == pytest.approx([3, 4])  # not 4 / 1.5 and 50 / 10
+    assert error == pytest.approx([1, 1])
+    assert [row["largest"] for row in single_run_rows(two_clusters.FLEET, runs)] == [4, 30, 4, 50]
+
+
+def test_services_without_a_longest_duration_leave_no_tau_max():
+    fixed, random = (tau_max(worked_fleet(2.0, deterministic), 100, 5.0) for deterministic in (True, False))
+    assert fixed == {"time": 100.0, "steps": 500.0}
+    assert random == {"time": float("inf"), "steps": float("inf")}
 
 
 def test_a_curve_is_settled_after_it_last_strays():

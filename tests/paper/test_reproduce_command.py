@@ -6,9 +6,11 @@ import re
 import pytest
 
 from sojourn.cli.main import run
+from sojourn.errors import InvalidInput
 from sojourn.paper import experiments
 from sojourn.paper.claim import claim
 from sojourn.paper.experiment import Experiment
+from sojourn.version import __version__
 
 pytest.importorskip("matplotlib")
 
@@ -75,6 +77,65 @@ def test_ctrl_c_keeps_what_is_finished_and_all_is_written_only_when_all_is_done(
     assert f"interrupted; finished experiments are kept in {tmp_path}; go on with: sojourn reproduce all" in said
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
     assert json.loads(call("all", "--out", tmp_path, "--json")[1])["complete"] is False
+
+
+def test_the_way_on_does_not_make_again_what_was_made(call, two, tmp_path):
+    """With --overwrite the first would be made again and again."""
+    assert call("all", "--out", tmp_path)[0] == 130
+    said = call("all", "--out", tmp_path, "--overwrite")[2]
+    assert f"go on with: sojourn reproduce all --out {tmp_path}\n" in said
+    # what is there and was to be replaced is named
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "experiment.json").write_text('{"sojourn": "0", "fast": false, "seconds": 1}')
+    said = call("all", "--overwrite", "--out", tmp_path)[2]
+    assert "(--overwrite would make the finished ones again; give it with second by name)" in said
+    # nothing was made: the command is repeated as it was
+    assert call("second", "--overwrite", "--out", tmp_path)[2].endswith(
+        f"go on with: sojourn reproduce second --overwrite --out {tmp_path}\n"
+    )
+
+
+def third(folder, fast, watch):
+    raise InvalidInput("this cannot be; do something else")
+
+
+def test_what_was_finished_before_a_failure_is_shown_and_written(call, two, tmp_path, monkeypatch):
+    made = (experiments.EXPERIMENTS[0], Experiment("third", "Third", "figure 3", third))
+    monkeypatch.setattr(experiments, "EXPERIMENTS", made)
+    page, places = tmp_path / "page.md", "<!-- reproduce {0} -->\n<!-- end of {0} -->\n"
+    page.write_text(places.format("first") + places.format("third"))
+    code, shown, said = call("all", "--out", tmp_path / "out", "--page", page)
+    assert code == 2
+    assert "one is one" in shown
+    assert "third failed; finished experiments are kept in" in said
+    assert said.endswith("error: this cannot be; do something else\n")
+    assert "| one is one |" in page.read_text()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["first"]
+    assert json.loads(call("all", "--out", tmp_path / "out", "--json")[1])["complete"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "facts", "message"),
+    [
+        (["--fast"], '{"sojourn": "VERSION", "fast": false, "seconds": 1}', "holds a full run of sojourn "),
+        ([], '{"sojourn": "0.0", "fast": false, "seconds": 1}', "holds a full run of sojourn 0.0; name another --out"),
+        ([], "{}", "exists and is no finished experiment; name another --out"),
+        (["--page", "page.md"], None, "has no place for second; write the lines <!-- reproduce second -->"),
+    ],
+)
+def test_what_cannot_take_its_place_is_refused_before_any_experiment_runs(
+    call, two, words, facts, message, tmp_path, monkeypatch
+):
+    """The second is in the way; the first, which could be made, is not begun."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text("<!-- reproduce first -->\n<!-- end of first -->\n")
+    if facts is not None:
+        (tmp_path / "reproduced" / "second").mkdir(parents=True)
+        (tmp_path / "reproduced" / "second" / "experiment.json").write_text(facts.replace("VERSION", __version__))
+    code, shown, said = call("all", *words)
+    assert (code, shown) == (2, "")
+    assert message in said
+    assert not (tmp_path / "reproduced" / "first").exists()
 
 
 def test_all_claims_go_to_one_table_and_onto_a_page(call, two, tmp_path, monkeypatch):

@@ -30,10 +30,35 @@ def test_the_sums_by_hand():
 
 
 def test_the_largest_step_by_hand():
-    # (C S2)^(-1/2) = 1/2 and 2/S1 = 4/3: the first is smaller; times 1/(4L) = 1/8
-    assert b.largest_step(8, 1.5, 0.5, Constants(A=1, L=2, B=1)) == pytest.approx(1 / 16, rel=1e-14)
-    # without staleness the second: 4/3 / 8
-    assert b.largest_step(1, 1.5, 0.0, Constants(A=1, L=2, B=1)) == pytest.approx(1 / 6, rel=1e-14)
+    # (C S2)^(-1/2) = 1/4 and 1/(2 S1) = 1/3: the first is smaller; times 1/(4L) = 1/8
+    assert b.largest_step(32, 1.5, 0.5, Constants(A=1, L=2, B=1)) == pytest.approx(1 / 32, rel=1e-14)
+    # without staleness the second: 1/3 / 8
+    assert b.largest_step(1, 1.5, 0.0, Constants(A=1, L=2, B=1)) == pytest.approx(1 / 24, rel=1e-14)
+
+
+def test_the_second_limit_as_printed_is_four_times_that_of_the_proof():
+    constants = Constants(A=1, L=2, B=1)
+    assert b.largest_step(1, 1.5, 0.0, constants, "printed") == pytest.approx(2 / 1.5 / 8, rel=1e-14)
+    proven, printed = (b.step_limits(1, 1.5, 0.5, constants, limit) for limit in ("proof", "printed"))
+    assert printed[0] == proven[0]
+    assert printed[1] == pytest.approx(4 * proven[1], rel=1e-14)
+    with pytest.raises(InvalidInput, match="limit must be one of proof, printed, got 'paper'"):
+        b.largest_step(1, 1.5, 0.5, constants, "paper")
+
+
+@ANY
+@given(positive, positive, st.floats(0, 1e3))
+def test_up_to_the_largest_step_the_descent_of_the_proof_holds(L, S1, S2):
+    # its lemma needs -eta/2 + 2 eta^2 L S1 <= -eta/4
+    eta = b.largest_step(3, S1, S2, Constants(A=1, L=L, B=1))
+    assert -eta / 2 + 2 * eta**2 * L * S1 <= -eta / 4 * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("tasks", "same"), [(1, False), (2, False), (3, True), (10, True), (100, True)])
+def test_at_uniform_sampling_the_second_limit_matters_for_one_or_two_tasks_only(tasks, same):
+    # there S1 = 1 and S2 = C - 1
+    proven, printed = (b.largest_step(tasks, 1.0, tasks - 1.0, EXAMPLE, limit) for limit in ("proof", "printed"))
+    assert (proven == printed) == same
 
 
 def test_strong_growth_makes_more_noise_and_smaller_steps():

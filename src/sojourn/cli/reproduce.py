@@ -50,22 +50,26 @@ def reproduce(
         names = ", ".join(one.name for one in EXPERIMENTS)
         raise InvalidInput(f"an experiment must be named, got none; the names are {names}, or all")
     chosen = asked_for(name)
-    _check(out, page)
+    _check(chosen, out, page, fast, overwrite)
     pyplot()  # says now, not after the work, that it is missing
-    outcomes, interrupted = _run(chosen, out, fast, overwrite)
-    _write(outcomes, out, page, fast, whole=name == ALL and not interrupted)
+    outcomes, stopped = _run(chosen, out, fast, overwrite)
     if as_json:
         from sojourn.cli.show import to_json
         from sojourn.version import __version__
 
-        facts = {"command": "reproduce", "sojourn": __version__, "fast": fast, "complete": not interrupted}
+        facts = {"command": "reproduce", "sojourn": __version__, "fast": fast, "complete": stopped is None}
         typer.echo(to_json({**facts, "experiments": [_content(one) for one in outcomes]}))
     else:
         _show(outcomes)
-    if interrupted:
-        again = shlex.join(["sojourn", *sys.argv[1:]])
+    _write(outcomes, out, page, fast, whole=name == ALL and stopped is None)
+    if isinstance(stopped, KeyboardInterrupt):
+        again = _go_on(chosen[len(outcomes) :], outcomes, out)
         typer.echo(f"interrupted; finished experiments are kept in {out}; go on with: {again}", err=True)
         raise typer.Exit(130)
+    if stopped is not None:
+        failed = chosen[len(outcomes)].name
+        typer.echo(f"{failed} failed; finished experiments are kept in {out}", err=True)
+        raise stopped
 
 
 def _list(experiments: "list[Experiment]", as_json: bool) -> None:
@@ -84,18 +88,20 @@ def _list(experiments: "list[Experiment]", as_json: bool) -> None:
         typer.echo(f"`all` leaves out {', '.join(apart)}: they take long, and are asked for by name")
 
 
-def _check(out: Path, page: Path | None) -> None:
+def _check(chosen: "list[Experiment]", out: Path, page: Path | None, fast: bool, overwrite: bool) -> None:
     """Refuse before the work what would fail after it."""
-    from sojourn.errors import UnreadableFile
+    from sojourn.paper.page import check_page
+    from sojourn.paper.reproduce import check
 
-    if out.exists() and not out.is_dir():
-        raise UnreadableFile(f"cannot write to {out}: it is a file; name a folder")
-    if page is not None and not page.is_file():
-        raise UnreadableFile(f"page {page} does not exist; name a page with markers, as docs/paper.md has them")
+    check(chosen, out, fast, overwrite)
+    if page is not None:
+        check_page(page, chosen)
 
 
-def _run(chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool) -> "tuple[list[Outcome], bool]":
-    """Run them one after the other; what is finished, and whether Ctrl-C came."""
+def _run(
+    chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool
+) -> "tuple[list[Outcome], KeyboardInterrupt | Exception | None]":
+    """Run them one after the other; what is finished, and what stopped the next one, if anything did."""
     from sojourn.cli.train_progress import loading_bar
     from sojourn.paper.reproduce import reproduce
 
@@ -111,9 +117,21 @@ def _run(chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool) -> 
                 outcomes.append(one)
                 ended = "kept; --overwrite makes it again" if one.kept else f"done in {one.seconds:.1f} s"
                 watch(f"{experiment.name}: {ended}, in {one.folder}", 0, 0)
-        except KeyboardInterrupt:
-            return outcomes, True
-    return outcomes, False
+        except (KeyboardInterrupt, Exception) as stopped:
+            return outcomes, stopped
+    return outcomes, None
+
+
+def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> str:
+    """The command that goes on: without --overwrite once something was made, which would be made again."""
+    words = sys.argv[1:]
+    if "--overwrite" not in words or all(one.kept for one in outcomes):
+        return shlex.join(["sojourn", *words])
+    again = shlex.join(["sojourn", *(word for word in words if word != "--overwrite")])
+    old = [one.name for one in left if (out / one.name).exists()]
+    if not old:
+        return again
+    return f"{again} (--overwrite would make the finished ones again; give it with {', '.join(old)} by name)"
 
 
 def _write(outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool) -> None:

@@ -6,7 +6,7 @@ The paper prints means of single simulations, so a printed mean is judged by the
 from collections.abc import Mapping
 from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,20 +34,56 @@ def simulated(fleet: Fleet, plan: Plan, start: str, fast: bool, watch: Watch) ->
     return complete(measure(fleet, plan, STEPS, start=start, replications=REPLICATIONS[fast], seed=1, progress=told))
 
 
+class SingleRuns(NamedTuple):
+    """Runs one by one, by [run, group]."""
+
+    mean: Floats
+    """Mean staleness of a run."""
+    largest: Floats
+    """Largest staleness of a run."""
+
+    @property
+    def times(self) -> tuple[Floats, Floats]:
+        """How many times its mean the largest staleness of a run is: mean over the runs, and standard error."""
+        ratio = self.largest / self.mean
+        return ratio.mean(axis=0), ratio.std(axis=0, ddof=1) / sqrt(len(ratio))
+
+
+def single_runs(fleet: Fleet, plan: Plan, start: str, fast: bool, watch: Watch) -> SingleRuns:
+    """Runs of 10^6 steps from this start, each with a seed and a result of its own."""
+    runs = []
+    for run in range(REPLICATIONS[fast]):
+        watch("largest of single runs", run, REPLICATIONS[fast])
+        runs.append(complete(measure(fleet, plan, STEPS, start=start, seed=run + 1)))
+    mean, largest = ([getattr(one, name) for one in runs] for name in ("staleness", "oldest"))
+    return SingleRuns(np.array([one.value for one in mean]), np.array(largest, dtype=np.float64))
+
+
+def single_run_rows(fleet: Fleet, runs: SingleRuns) -> list[dict[str, Any]]:
+    """Mean and largest staleness of every run, by group."""
+    return [
+        {"seed": run + 1, "group": name, "mean": runs.mean[run, group], "largest": int(runs.largest[run, group])}
+        for run in range(len(runs.mean))
+        for group, name in enumerate(fleet.name)
+    ]
+
+
 def spread(summary: Summary) -> Floats:
     """Standard deviation of the mean staleness of one run, by group."""
     return np.asarray(summary.staleness.error * sqrt(summary.replications))
 
 
-def single_run_claim(statement: str, paper: Mapping[str, float], summary: Summary, note: str = "") -> Claim:
-    """Printed means of one run, by group, beside many runs of ours."""
+def single_run_claim(
+    statement: str, paper: Mapping[str, float], summary: Summary, note: str = "", words: str | None = None
+) -> Claim:
+    """Printed means of one run, by group, beside many runs of ours; `words` where the paper has words for them."""
     groups = [summary.fleet.index(name) for name in paper]
     means, mean, error = np.array([*paper.values()]), summary.staleness.value[groups], summary.staleness.error[groups]
     away = (means - mean) / spread(summary)[groups]
     said = ", ".join(f"{value:+.1f}" for value in away)
     return claim(
         statement,
-        printed(paper.values()),
+        words or printed(paper.values()),
         numbers(mean),
         error=numbers(error, 2),
         holds=[abs(value) <= FAR for value in away],

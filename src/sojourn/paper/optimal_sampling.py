@@ -1,11 +1,13 @@
 """Whom to sample as fast clients get faster, and what the bound gains: the worked example.
 
-For every speed mu_f the bound is minimised over the paper's 50 values of p, the step size being the root of the cubic.
+For every speed mu_f the bound is minimised over 50 values of p around the uniform one, as in the paper (their range is
+ours: it states none), the step size being the root of the cubic. Nor does it say at which C its numbers were read: the
+claims are about C = 100, which comes closest to its gains when m is simulated, with C = 50 beside.
 Both readings of m_i are shown; m is exact and stationary, or simulated from an even start over the T = 10^4 steps. The
 simulated search is repeated with independent seeds, which gives its standard errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,12 +106,26 @@ def _claims(found: list[Found]) -> list[Claim]:
     for source in (f"simulated, {LAWS[0]}", EXACT_SOURCE, CUT):
         for reading in READINGS:
             rows = _of(found, source, reading)
-            claims += [_gain(rows, source, reading), _probability(rows, source, reading)]
+            others = {C: _of(found, source, reading, C) for C in CONCURRENCIES}
+            claims += [_gain(rows, source, reading, others), _probability(rows, source, reading, others)]
     return [*claims, _less_often(found), _divided(), *(_laws(found, reading) for reading in READINGS)]
 
 
-def _gain(rows: list[Found], source: str, reading: str) -> Claim:
+def _no_tasks_named(others: dict[int, list[Found]], closest: int | None, fifty: str) -> str:
+    """What to say of the concurrency, which the paper does not; closest of those looked at, and what 50 tasks give."""
+    if not all(others.values()):
+        return "the paper names no C"  # fast: only 100 tasks were simulated
+    return f"the paper names no C: of 10, 50 and 100 C = {closest} is closest; at C = 50 {fifty}"
+
+
+def _closest(others: dict[int, list[Found]], off: Callable[[list[Found]], float]) -> int | None:
+    return min(others, key=lambda C: off(others[C])) if all(others.values()) else None
+
+
+def _gain(rows: list[Found], source: str, reading: str, others: dict[int, list[Found]]) -> Claim:
     ends = (rows[0], rows[-1])
+    closest = _closest(others, lambda rows: abs(rows[0].gain - GAIN[0]) + abs(rows[-1].gain - GAIN[1]))
+    fifty = percents([one.gain for one in others[50][:: len(SPEEDS) - 1]])
     errors = numbers([100 * one.gain_error for one in ends], 2, "%") if source.startswith("simulated") else EXACT
     return claim(
         f"gain of the best p over uniform at mu_f = 2 and 16, C = 100; {reading} m, {source}",
@@ -119,11 +135,13 @@ def _gain(rows: list[Found], source: str, reading: str) -> Claim:
         holds=[abs(one.gain - paper) <= POINTS for one, paper in zip(ends, GAIN, strict=True)],
         rule="within 5 percentage points each",
         note=f"bound at uniform {numbers([one.uniform_bound for one in ends])}, at best "
-        f"{numbers([one.bound for one in ends])}",
+        f"{numbers([one.bound for one in ends])}; {_no_tasks_named(others, closest, fifty)}",
     )
 
 
-def _probability(rows: list[Found], source: str, reading: str) -> Claim:
+def _probability(rows: list[Found], source: str, reading: str, others: dict[int, list[Found]]) -> Claim:
+    closest = _closest(others, lambda rows: sum(abs(one.p - P) for one in rows))
+    fifty = numbers([one.p * 1e3 for one in others[50]], 3) + " (e-3)"
     errors = numbers([one.p_error * 1e3 for one in rows], 2) + " (e-3)" if source.startswith("simulated") else EXACT
     return claim(
         f"best p of a fast client at mu_f = 2, 4, 8, 16, C = 100; {reading} m, {source}",
@@ -132,7 +150,8 @@ def _probability(rows: list[Found], source: str, reading: str) -> Claim:
         error=errors,
         holds=[abs(one.p - P) <= SHARE * P for one in rows],
         rule="within 10% at every speed",
-        note="a step of the grid is 0.22e-3",
+        note=f"a step of the grid is 0.22e-3 (50 points; the range, 0 to 1/90, is ours); "
+        f"{_no_tasks_named(others, closest, fifty)}",
     )
 
 
@@ -160,8 +179,8 @@ def _divided() -> Claim:
         "p = 7.3e-3 divides the delays of fast and slow clients at mu_f = 2, 4, 8, 16, C = 100; stationary",
         "10 / 2",
         f"fast {numbers(fast, 3)}; slow {numbers(slow, 3)}",
-        holds=[all(near(one, 10.0, 0.25) for one in fast), all(near(one, 2.0, 0.25) for one in slow)],
-        rule="within 25% at every speed",
+        holds=[all(near(one, 10.0, 0.15) for one in fast), all(near(one, 2.0, 0.15) for one in slow)],
+        rule="within 15% at every speed",
         note="the text says it of n = 100 and points to the appendix, which has n = 10 and p = 7.5e-3",
     )
 

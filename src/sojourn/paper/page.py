@@ -37,17 +37,30 @@ def whole_page(found: Found, fast: bool) -> str:
     return "# The paper's claims, one by one\n\n" + "\n".join(parts)
 
 
+def check_page(path: Path, experiments: Sequence[Experiment]) -> None:
+    """Refuse a page that is not there, or has no place for one of these."""
+    if not path.is_file():
+        raise UnreadableFile(f"page {path} does not exist; name a page with markers, as docs/paper.md has them")
+    text = _read(path)
+    for experiment in experiments:
+        _replaced(text, experiment.name, "", path)
+
+
 def update_page(path: Path, found: Found, fast: bool) -> None:
     """Replace the sections of these experiments on a page that has markers for them."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise UnreadableFile(f"page {path} cannot be read; check the path") from None
+    text = _read(path)
     for experiment, claims in found:
         text = _replaced(text, experiment.name, section(experiment, claims, fast), path)
     part = path.with_name(f".{path.name}-{os.getpid()}")
     part.write_text(text, "utf-8")
     part.replace(path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UnreadableFile(f"page {path} cannot be read; check the path") from None
 
 
 def _replaced(text: str, name: str, content: str, path: Path) -> str:

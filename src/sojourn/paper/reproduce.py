@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.interrupts import noted
 from sojourn.paper.claim import Claim, read_claims, write_claims
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.page import whole_page
@@ -34,10 +35,25 @@ class Outcome:
     """Whether it was there already."""
 
 
+def check(experiments: Sequence[Experiment], out: Path, fast: bool, overwrite: bool = False) -> None:
+    """Refuse, before any of them runs, what could not take its place in `out` afterwards."""
+    if out.exists() and not out.is_dir():
+        raise UnreadableFile(f"cannot write to {out}: it is a file; name a folder")
+    for experiment in experiments:
+        folder = out / experiment.name
+        if _stays(folder, overwrite):
+            _kept(experiment, folder, fast)
+
+
+def _stays(folder: Path, overwrite: bool) -> bool:
+    """Whether what is there is not to be replaced."""
+    return folder.exists() and not (overwrite and (folder / FACTS).is_file())
+
+
 def reproduce(experiment: Experiment, out: Path, fast: bool, watch: Watch, overwrite: bool = False) -> Outcome:
     """Run an experiment into `out`/name; one that is there, made the same way, is kept unless told otherwise."""
     folder = out / experiment.name
-    if folder.exists() and not (overwrite and (folder / FACTS).is_file()):
+    if _stays(folder, overwrite):
         return _kept(experiment, folder, fast)
     work = out / f".{experiment.name}-{os.getpid()}"
     _make(work)
@@ -62,12 +78,20 @@ def _make(work: Path) -> None:
 
 
 def _put(work: Path, folder: Path) -> None:
-    """Let the finished folder take its place."""
+    """Let the finished folder take its place; where that fails in the middle, the old one has its place again."""
     old = work.with_name(f"{work.name}-old")
-    if folder.exists():
-        folder.rename(old)
-    work.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    with noted(twice=False) as stop:  # Ctrl-C waits for both renames
+        try:
+            if folder.exists():
+                folder.rename(old)
+            work.rename(folder)
+        except BaseException:
+            if old.exists() and not folder.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    if stop.is_set():
+        raise KeyboardInterrupt
 
 
 def _kept(experiment: Experiment, folder: Path, fast: bool) -> Outcome:

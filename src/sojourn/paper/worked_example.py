@@ -56,7 +56,7 @@ def sampled(fleet: Fleet, p: float, concurrency: int) -> Plan:
 
 
 def grid(fleet: Fleet) -> Floats:
-    """The paper's 50 values of p around the uniform one."""
+    """50 values of p around the uniform one, as in the paper; the range (0, min(2/n, 1/n_fast)) is ours."""
     return np.array([np.exp(point[0]) for point in grid_around_uniform(fleet, GRID)])
 
 

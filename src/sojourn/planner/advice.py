@@ -76,7 +76,7 @@ def _step(prediction: Prediction) -> str:
     assert scored.step_size is not None
     assert scored.free_step_size is not None
     assert scored.largest_step_size is not None
-    limit = f"Theorem 1 allows steps up to {scored.largest_step_size:.6g}"
+    limit = f"the proof of Theorem 1 allows steps up to {scored.largest_step_size:.6g}"
     if scored.step_size < scored.free_step_size:
         return (
             f"step size {scored.step_size:.6g}: {limit}; without that limit {scored.free_step_size:.6g} would be best"

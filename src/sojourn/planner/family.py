@@ -147,9 +147,10 @@ def _least_squares(x: Floats, weight: Floats, clusters: int) -> Integers:
 
 
 def grid_around_uniform(fleet: Fleet, points: int) -> list[Floats]:
-    """The paper's grid, as free numbers of two speed clusters.
+    """A grid of p around the uniform one, as the paper searches, in free numbers of two speed clusters.
 
-    A fast client's probability goes evenly from nearly 0 to twice uniform, or as far as there is room.
+    The paper says "50 values around the uniform one" and gives no range. The range is ours: a fast client's probability
+    goes evenly through (0, min(2/n, 1/n_fast)), that is up to twice uniform, or as far as there is room.
     """
     fast = speed_clusters(fleet, 2) == 0
     n, n_fast = fleet.clients, int(fleet.count[fast].sum())

@@ -54,9 +54,9 @@ class Scored:
     step_size: float | None = None
     """The step it is meant with."""
     free_step_size: float | None = None
-    """The best step if the theorem's largest step were not there."""
+    """The best step if the largest step of the theorem's proof were not there."""
     largest_step_size: float | None = None
-    """The largest step that the theorem allows."""
+    """The largest step that the theorem's proof allows."""
 
     @property
     def proven(self) -> bool:

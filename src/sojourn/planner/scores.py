@@ -5,7 +5,7 @@ from math import inf, nan, sqrt
 
 from sojourn.errors import InvalidInput
 from sojourn.planner.objective import Scored, Seen
-from sojourn.theory.bound import best_step, bound, largest_step, steps_to
+from sojourn.theory.bound import best_step, bound, largest_step, step_limits, steps_to
 from sojourn.theory.communication import factors, rounds
 from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
@@ -90,8 +90,8 @@ def _budget(
 
 def _clip_slopes(eta: float, seen: Seen, C: int, c: Constants) -> tuple[float, float]:
     """Derivatives of the largest step by S1 and S2."""
-    by_staleness = seen.S2 > 0 and 1 / sqrt(C * seen.S2 * (1 + c.rho2)) < 2 / (seen.S1 * (1 + c.rho2))
-    return (0.0, -eta / (2 * seen.S2)) if by_staleness else (-eta / seen.S1, 0.0)
+    by_staleness, by_spread = step_limits(C, seen.S1, seen.S2, c)
+    return (0.0, -eta / (2 * seen.S2)) if by_staleness < by_spread else (-eta / seen.S1, 0.0)
 
 
 @dataclass(frozen=True)

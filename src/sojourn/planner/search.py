@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Method = Literal["simplex", "clusters", "power", "grid"]
 Progress = Callable[[int, int], None]
 
-GRID = 50  # points of the paper's grid
+GRID = 50  # points, as many as in the paper; their range is ours
 AFRESH = 3  # random starts at the chosen concurrency
 MOST_A_CLIENT = 10  # tasks in flight a client, at most, when the concurrency is free
 MOST_FREE = 2000  # probabilities that are searched one by one, before clients are binned
