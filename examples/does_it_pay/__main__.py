@@ -17,8 +17,8 @@ from trials import constants, trained
 from verdict import rows, verdicts
 from world import WORK, fleets
 
+from sojourn.csv_file import write_csv
 from sojourn.errors import SojournError
-from sojourn.sweep.found import write_csv
 
 
 def main() -> None:

@@ -29,7 +29,38 @@ def page(cells: list[Row], found: list[Row]) -> str:
     for work, name in dict.fromkeys((str(row["data"]), str(row["fleet"])) for row in cells):
         mine = [row for row in cells if (row["data"], row["fleet"]) == (work, name)]
         parts += [f"### {work}, {name}", "", _grid(mine, "test_loss"), "", _grid(mine, "to_target"), ""]
-    return "\n".join([*parts, "### The bound", "", _verdicts(found), ""])
+    return "\n".join([*parts, "### Beside the best", "", _beside(cells), "", "### The bound", "", _verdicts(found), ""])
+
+
+def _beside(cells: list[Row]) -> str:
+    """Loss over that of the best plan of its dataset and fleet, over those on which there is a choice of sampling."""
+    grid = [row for row in cells if row["sampling"] in POWERS and row["test_loss"] not in (None, "")]
+    cases: dict[tuple[object, object], list[Row]] = {}
+    for row in grid:
+        cases.setdefault((row["data"], row["fleet"]), []).append(row)
+    uneven = {key: rows for key, rows in cases.items() if len({row["sampling"] for row in rows}) > 1}
+    times: dict[tuple[object, object], list[float]] = {}
+    worst: dict[object, int] = {}
+    for rows in uneven.values():
+        best = min(_loss(row) for row in rows)
+        for row in rows:
+            times.setdefault((row["sampling"], row["tasks"]), []).append(_loss(row) / best)
+        for tasks in TASKS:
+            most = max((row for row in rows if row["tasks"] == tasks), key=_loss)
+            worst[most["sampling"]] = worst.get(most["sampling"], 0) + 1
+    if not times:
+        return "There is no uneven fleet."
+    heads = [f"mean (largest) over {len(uneven)} cases", *(f"C = {tasks}" for tasks in TASKS), "worst of its C, times"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for way in POWERS:
+        mine = [times[way, tasks] for tasks in TASKS]
+        said = [f"{sum(one) / len(one):.2f} ({max(one):.2f})" for one in mine]
+        lines.append(f"| {way} | " + " | ".join(said) + f" | {worst.get(way, 0)} |")
+    return "\n".join(lines)
+
+
+def _loss(row: Row) -> float:
+    return float(str(row["test_loss"]))
 
 
 def _grid(mine: list[Row], key: str) -> str:

@@ -12,8 +12,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.errors import UnreadableFile
-from sojourn.paper.written import write_rows
 
 Verdict = Literal["agrees", "disagrees", "partly", "not stated"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -118,12 +118,10 @@ def percents(values: Iterable[float]) -> str:
 
 def write_claims(path: Path, claims: Sequence[Claim], experiments: Sequence[str] = ()) -> None:
     """Write claims as CSV; with the name of each one's experiment in front where they are given."""
-    heads = [item.name for item in fields(Claim)]
     rows = [asdict(one) for one in claims]
     if experiments:
         rows = [{"experiment": name, **row} for name, row in zip(experiments, rows, strict=True)]
-        heads = ["experiment", *heads]
-    write_rows(path, rows, heads)
+    write_csv(path, rows)
 
 
 def read_claims(path: Path) -> list[Claim]:

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sojourn.csv_file import write_csv
 from sojourn.errors import SojournError, UnreadableFile
 from sojourn.sweep.cell import Cell
-from sojourn.sweep.found import Found, find, write_csv
+from sojourn.sweep.found import Found, find
 from sojourn.sweep.run_cells import run_cells
 from sojourn.train.config import TrainConfig
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.paper.claim import EXACT, Claim, claim, near, numbers, percents, plain
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.worked_example import (
@@ -27,7 +28,6 @@ from sojourn.paper.worked_example import (
     simulated_bounds,
     worked_fleet,
 )
-from sojourn.paper.written import write_rows
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.theory.analysis import analyze
 
@@ -61,7 +61,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     for done, (law, C, speed) in enumerate(work):
         watch("searching with simulated staleness", done, len(work))
         found += _simulated(law, C, speed, seeds, replications)
-    write_rows(folder / "optimal-sampling.csv", [one._asdict() for one in found])
+    write_csv(folder / "optimal-sampling.csv", [one._asdict() for one in found])
     _picture(found, folder / "optimal-sampling")
     return _claims(found)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import EXACT, Claim, claim, numbers, percents, plain
 from sojourn.paper.experiment import Experiment, Watch
@@ -27,7 +28,6 @@ from sojourn.paper.worked_example import (
     grid,
     worked_fleet,
 )
-from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.simulation.summary import measure
@@ -101,7 +101,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     for done, (C, speed) in enumerate(work):
         watch("bounds", done, len(work))
         rows += _rows(C, speed)
-    write_rows(folder / "other-bounds.csv", [{**one._asdict(), "gain": one.gain} for one in rows])
+    write_csv(folder / "other-bounds.csv", [{**one._asdict(), "gain": one.gain} for one in rows])
     _picture(rows, folder / "other-bounds")
     return _claims(rows)
 

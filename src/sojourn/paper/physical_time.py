@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, near, numbers, percents
 from sojourn.paper.experiment import Experiment, Watch
@@ -32,7 +33,6 @@ from sojourn.paper.worked_example import (
     sampled,
     worked_fleet,
 )
-from sojourn.paper.written import write_rows
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.theory.analysis import Reading, analyze
 from sojourn.theory.bound import best_step, bound, sums
@@ -66,9 +66,9 @@ class Found(NamedTuple):
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     """Search every grid, and compare."""
     found = list(_found(watch))
-    write_rows(folder / "physical-time.csv", [one._asdict() for one in found])
+    write_csv(folder / "physical-time.csv", [one._asdict() for one in found])
     other = list(_other_speeds(watch))
-    write_rows(folder / "other-speeds.csv", [one._asdict() for one in other])
+    write_csv(folder / "other-speeds.csv", [one._asdict() for one in other])
     _picture(found, folder / "physical-time")
     claims = []
     for reading in READINGS:

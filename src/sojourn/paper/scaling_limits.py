@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper import three_clusters, two_clusters
 from sojourn.paper.claim import Claim, claim, near, numbers, plain
 from sojourn.paper.delays import TASKS
 from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.theory.analysis import analyze
@@ -43,11 +43,11 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
         for done, c in enumerate(EXCESS):
             watch(f"Gamma with {clients[0]} and {clients[1]} clients", done, EXCESS.size)
             rows.append(_gammas(clients, float(c)))
-    write_rows(folder / "gamma.csv", rows)
+    write_csv(folder / "gamma.csv", rows)
     fleets = {"two clusters": two_clusters.FLEET, "three clusters": three_clusters.FLEET}
     regimes = {name: regime(analyze(fleet, Plan.uniform(fleet, TASKS))) for name, fleet in fleets.items()}
     forms = [row for name, fleet in fleets.items() for row in _forms(name, fleet, regimes[name])]
-    write_rows(folder / "closed-forms.csv", forms)
+    write_csv(folder / "closed-forms.csv", forms)
     _picture(rows, forms, folder / "scaling-limits")
     return [*_gamma_claims(regimes), *_lambda_claims(regimes), *_bound_claims(regimes)]
 
@@ -116,31 +116,30 @@ def _lambda_claims(regimes: dict[str, Regime]) -> list[Claim]:
     two, three = regimes.values()
     twice = 5 * 1.0 + 5 * 1.0
     return [
-        claim(
+        _upper(
             "lambda of two clusters, as printed in the appendix with mu_s twice",
-            plain(twice),
-            plain(two.throughput_exact, 7),
-            holds=[twice >= two.throughput_exact],
-            rule=UPPER,
-            note=f"a slip; {_above(twice, two)}, nearer than the sum of the rates",
+            twice,
+            two,
+            f"a slip; {_above(twice, two)}, nearer than the sum of the rates",
         ),
-        claim(
+        _upper(
             "lambda of two clusters, n_f mu_f + n_s mu_s, as in the main text",
-            plain(two.throughput_paper),
-            plain(two.throughput_exact, 7),
-            holds=[two.throughput_paper >= two.throughput_exact],
-            rule=UPPER,
-            note=f"{_above(two.throughput_paper, two)}: clients sampled uniformly cannot all be busy always",
+            two.throughput_paper,
+            two,
+            f"{_above(two.throughput_paper, two)}: clients sampled uniformly cannot all be busy always",
         ),
-        claim(
+        _upper(
             "lambda of three clusters, fast clients counted with P(X_f > 0)",
-            plain(three.throughput_paper),
-            plain(three.throughput_exact, 7),
-            holds=[three.throughput_paper >= three.throughput_exact],
-            rule=UPPER,
-            note=_above(three.throughput_paper, three),
+            three.throughput_paper,
+            three,
+            _above(three.throughput_paper, three),
         ),
     ]
+
+
+def _upper(statement: str, paper: float, regime: Regime, note: str) -> Claim:
+    exact = regime.throughput_exact
+    return claim(statement, plain(paper), plain(exact, 7), holds=[paper >= exact], rule=UPPER, note=note)
 
 
 def _above(rate: float, values: Regime) -> str:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, plain
 from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.simulation.transient import transient
@@ -69,7 +69,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
         curves, exact = _curves(fleet, plan, RUNS[fast], watch), analyze(fleet, plan)
         claims += _claims(clients, curves, exact)
         drawn[clients] = curves, exact
-        write_rows(folder / f"staleness-{clients}.csv", _rows(curves))
+        write_csv(folder / f"staleness-{clients}.csv", _rows(curves))
     _picture(drawn, folder / "stationarity")
     return claims
 

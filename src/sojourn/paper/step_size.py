@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, numbers, percents, plain
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.worked_example import READINGS, sampled
-from sojourn.paper.written import write_rows
 from sojourn.report.figures import pyplot, save
 from sojourn.theory.analysis import Reading, analyze
 from sojourn.theory.bound import Limit, bound, largest_step, step_limits, sums
@@ -77,8 +77,8 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     """All curves, and what the paper says of them."""
     curves = [curve(p, reading) for reading in READINGS for p in SAMPLINGS]
     steps = np.geomspace(1e-4, 1.0, 200)
-    write_rows(folder / "bound-against-step.csv", [_point(one, float(step)) for one in curves for step in steps])
-    write_rows(folder / "largest-steps.csv", [_limits(one) for one in curves])
+    write_csv(folder / "bound-against-step.csv", [_point(one, float(step)) for one in curves for step in steps])
+    write_csv(folder / "largest-steps.csv", [_limits(one) for one in curves])
     _picture(curves, folder / "step-size")
     claims = [one for reading in READINGS for one in _claims([each for each in curves if each.reading == reading])]
     return [*claims, _second_limit([one for one in curves if one.p == UNIFORM])]

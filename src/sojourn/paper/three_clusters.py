@@ -6,11 +6,11 @@ simulation gives lambda of about 9 and delays of 1, 55 and 2935, which it says i
 
 from pathlib import Path
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, near, numbers, plain, printed
 from sojourn.paper.delays import TASKS, delay_rows, histogram_rows, histograms, simulated, single_run_claim
 from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.simulation.summary import Summary
 from sojourn.theory.analysis import Analysis, analyze
@@ -25,8 +25,8 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     plan = Plan.uniform(FLEET, TASKS)
     seen = {("uniform", start): simulated(FLEET, plan, start, fast, watch) for start in ("even", "stationary")}
     even = seen["uniform", "even"]
-    write_rows(folder / "delays.csv", delay_rows(seen))
-    write_rows(folder / "histograms.csv", histogram_rows({"uniform": even}))
+    write_csv(folder / "delays.csv", delay_rows(seen))
+    write_csv(folder / "histograms.csv", histogram_rows({"uniform": even}))
     histograms({"uniform": even}, folder / "three-clusters")
     exact = analyze(FLEET, plan)
     return [_throughput(even, exact), *_delays(even, seen["uniform", "stationary"], exact), *_arithmetic(exact)]

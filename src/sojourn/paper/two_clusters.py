@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, near, numbers, plain, printed
 from sojourn.paper.delays import (
@@ -23,7 +24,6 @@ from sojourn.paper.delays import (
 )
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.worked_example import READINGS
-from sojourn.paper.written import write_rows
 from sojourn.plan import Plan
 from sojourn.planner.goal import goal
 from sojourn.planner.search import make_plan
@@ -53,11 +53,11 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
         for start in starts[sampling]
     }
     shown = {"uniform": seen["uniform", "even"], "optimal": seen["optimal", "routed"]}
-    write_rows(folder / "delays.csv", delay_rows(seen))
-    write_rows(folder / "histograms.csv", histogram_rows(shown))
+    write_csv(folder / "delays.csv", delay_rows(seen))
+    write_csv(folder / "histograms.csv", histogram_rows(shown))
     histograms(shown, folder / "two-clusters")
     single = single_runs(FLEET, plans()["uniform"], "even", fast, watch)
-    write_rows(folder / "single-runs.csv", single_run_rows(FLEET, single))
+    write_csv(folder / "single-runs.csv", single_run_rows(FLEET, single))
     return [*_delays(seen, single), *_divided(seen), *_best_p()]
 
 

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sojourn.csv_file import write_csv
 from sojourn.sweep.axes import AXES
 from sojourn.sweep.cell import Cell, Cells, Part, in_part, without_twins
 from sojourn.sweep.comparison import Comparison
-from sojourn.sweep.found import Found, find, write_csv
+from sojourn.sweep.found import Found, find
 from sojourn.sweep.lot import check_cells
 from sojourn.sweep.on_ray import cluster
 from sojourn.sweep.pairing import mixed, unpaired, unused

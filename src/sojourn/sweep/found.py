@@ -1,9 +1,8 @@
 """What a cell came to, read from its folder."""
 
-import csv
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,25 +72,3 @@ def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, Found]:
         if word is not None:
             found[cell.hash] = Found(cell, path, word == "diverged")
     return found
-
-
-def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """A table with a column for every key that a row has; written whole or not at all."""
-    content = list(rows)
-    heads = list(dict.fromkeys(key for row in content for key in row))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(heads)
-        writer.writerows([_text(row.get(key)) for key in heads] for row in content)
-    partial.replace(path)
-
-
-def _text(value: Any) -> str:
-    """Numbers at full precision; nothing where there is none."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float | np.floating):
-        return repr(float(value))
-    return str(value)

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from sojourn.csv_file import write_csv
 from sojourn.sweep.cell import Cells, Part, in_part
-from sojourn.sweep.found import find, write_csv
+from sojourn.sweep.found import find
 from sojourn.sweep.grid import Grid
 from sojourn.sweep.lot import check_cells
 from sojourn.sweep.run_cells import Swept, run_cells

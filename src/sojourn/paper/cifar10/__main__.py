@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from sojourn.errors import SojournError
 from sojourn.paper.cifar10.size import FAST, FULL
 from sojourn.paper.cifar10.stages import STAGES, cells_of, ledger_of
 from sojourn.paper.ledger import train
@@ -39,4 +40,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SojournError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -47,7 +47,7 @@ def nearest(size: Size, folder: Path, ledger: Ledger) -> list[Standing]:
 def settled(size: Size, folder: Path, ledger: Ledger) -> Standing:
     """The nearest reading, once all have been tried."""
     found = nearest(size, folder, ledger)
-    left = [one.reading.name(size) for one in found if not one.best]
+    left = list(dict.fromkeys(one.reading.name(size) for one in found if not one.best))
     if left:
         raise SojournError(f"{len(left)} readings were not tried whole, such as '{left[0]}'; go on with the search")
     return found[0]
