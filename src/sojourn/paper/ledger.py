@@ -51,8 +51,8 @@ class Ledger:
         return ledger
 
     def missing(self, cells: Iterable[Marked]) -> list[Marked]:
-        """Those that do not stand in it yet."""
-        return [one for one in cells if one[1].hash not in self.runs]
+        """Those that do not stand in it yet, each once."""
+        return list({one[1].hash: one for one in cells if one[1].hash not in self.runs}.values())
 
     def found(self, cell: Cell) -> Found | None:
         """What a cell came to, as if it were read from its folder."""

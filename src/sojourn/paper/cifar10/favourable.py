@@ -9,16 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.finals import final
 from sojourn.paper.cifar10.readings import FAST, IDLE, PLANNED, Reading
-from sojourn.paper.cifar10.search import Best, Tried, tried
+from sojourn.paper.cifar10.search import Chosen, Tried, tried
 from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Ledger, Marked
+from sojourn.paper.ledger import Ledger
 
 METHODS = ("asyncsgd", "generalized", FAST, "fedbuff", IDLE)
 SHARES = (0.1, 0.5, 1.0)
-
-Chosen = dict[str, tuple[Reading, Best]]
 
 
 def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> Iterator[tuple[Reading, Tried]]:
@@ -40,10 +37,3 @@ def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:
             if method not in chosen or best.accuracy > chosen[method][1].accuracy:
                 chosen[method] = (reading, best)
     return chosen
-
-
-def favourable_finals(size: Size, folder: Path, chosen: Chosen) -> Iterator[Marked]:
-    """Each method at its best, over fresh seeds."""
-    for method, (reading, best) in chosen.items():
-        for seed in range(size.final_seeds):
-            yield final(size, folder, method, reading.name(size), reading.keys(size, method), best.rate, seed)

@@ -1,31 +1,27 @@
-"""The table: the three methods under the settled reading, each at its best rate, over fresh seeds, on the test set."""
+"""The tables: methods at what was chosen for them on held-out examples, over fresh seeds, on the test set."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sojourn.paper.cifar10.readings import PAPER
-from sojourn.paper.cifar10.search import common
-from sojourn.paper.cifar10.settled import Standing
+from sojourn.paper.cifar10.readings import Reading
+from sojourn.paper.cifar10.search import Chosen, common
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Marked
 from sojourn.sweep.cell import Cell
 from sojourn.train.config import TrainConfig
 
 
-def finals(size: Size, folder: Path, settled: Standing) -> Iterator[Marked]:
-    """Every run of the table, with what it is a run of."""
-    reading = settled.reading
-    for one in PAPER:
-        rate = settled.best[one.name].rate
+def finals(size: Size, folder: Path, chosen: Chosen) -> Iterator[Marked]:
+    """Every run of a table: of each method, under its reading and at its rate."""
+    for method, (reading, best) in chosen.items():
         for seed in range(size.final_seeds):
-            yield final(size, folder, one.name, reading.name(size), reading.keys(size, one.name), rate, seed)
+            yield _final(size, folder, method, reading, best.rate, seed)
 
 
-def final(
-    size: Size, folder: Path, method: str, reading: str, keys: Mapping[str, Any], rate: float, seed: int
-) -> Marked:
+def _final(size: Size, folder: Path, method: str, reading: Reading, rate: float, seed: int) -> Marked:
     """One run, which learns from all training examples and is judged by the test set."""
-    marks: dict[str, Any] = {"reading": reading, "method": method, "rate": rate, "seed": seed}
-    config = TrainConfig(**keys, **common(size, folder), rate=rate, seed=seed)
-    return marks, Cell(f"{reading}, {method}, rate {rate:g}, seed {seed}, final", config)
+    name = reading.name(size)
+    marks: dict[str, Any] = {"reading": name, "method": method, "rate": rate, "seed": seed}
+    config = TrainConfig(**reading.keys(size, method), **common(size, folder, reading), rate=rate, seed=seed)
+    return marks, Cell(f"{name}, {method}, rate {rate:g}, seed {seed}, final", config)

@@ -3,15 +3,20 @@
 It leaves open how many tasks are in flight, how much a task computes, and what the 200 steps of its axis are:
 
 updates    200 updates received; of FedBuff 200 updates, or 200 full buffers (not with 20 local steps: 40,000 gradients)
+rounds     200 rounds of as many updates as there are tasks
 periods    200 periods of the server, of 4 + 3 units of time, in which many updates come; or 200 full buffers
 as many    so many updates as come in these periods with a task a client, whatever the time
+
+The likeliest is read once more with another normalisation, and with slow clients twice as fast; the shortest, with
+momentum at the server.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
-from sojourn.paper.cifar10.size import FAST_FAVOURED, SLOW_FAVOURED, Size
+from sojourn.paper.cifar10.size import FAST_FAVOURED, SLOW_FAVOURED, SLOW_RATE, Size
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
 PLANNED, FAST, IDLE = "generalized, planned", "generalized, fast favoured", "fedbuff, idle clients"
@@ -42,15 +47,23 @@ class Reading:
     """One of them."""
 
     axis: str
-    """updates, periods, as many."""
+    """updates, rounds, periods, as many."""
     local_steps: int
     """Gradients of a task."""
     share: float
     """Tasks in flight, of the clients."""
+    norm: str = "batch"
+    """What the network normalises by: batch or group."""
+    slow_rate: float = SLOW_RATE
+    """Of slow clients; fast ones have 1/2."""
+    server: str = "sgd"
+    """How the server moves."""
 
     @property
     def buffered(self) -> tuple[str, ...]:
         """Where FedBuff may be read: see `settled`."""
+        if self.axis == "rounds":
+            return ("end",)
         if self.axis != "updates":
             return ("end", "buffers")
         return ("end", "updates") if self.local_steps < 20 else ("updates",)
@@ -58,7 +71,10 @@ class Reading:
     def name(self, size: Size) -> str:
         """What it is called."""
         work = "a gradient" if self.local_steps == 1 else f"{self.local_steps} local steps"
-        return f"{self.axis}, {work} a task, {self.tasks(size)} tasks"
+        other = ", GroupNorm" if self.norm == "group" else ""
+        other += f", slow clients at 1/{1 / self.slow_rate:g}" if self.slow_rate != SLOW_RATE else ""
+        other += f", {self.server}" if self.server != "sgd" else ""
+        return f"{self.axis}, {work} a task, {self.tasks(size)} tasks{other}"
 
     def tasks(self, size: Size) -> int:
         """In flight."""
@@ -66,11 +82,17 @@ class Reading:
 
     def rates(self, method: str) -> tuple[float, ...]:
         """That a method is tried at."""
-        return (BUFFERED_RATES if method.startswith("fedbuff") else RATES)[self.local_steps]
+        rates = (BUFFERED_RATES if method.startswith("fedbuff") else RATES)[self.local_steps]
+        return rates if self.server == "sgd" else tuple(round(rate / 10, 6) for rate in rates)
+
+    def most(self, size: Size) -> float:
+        """Updates after which it is read, where the run goes on: the run is then another reading's."""
+        return size.steps * self.tasks(size) if self.axis == "rounds" else inf
 
     def keys(self, size: Size, method: str) -> dict[str, Any]:
         """Of a run of a method."""
         keys: dict[str, Any] = {"concurrency": self.tasks(size), "local_steps": self.local_steps}
+        keys |= {"model": size.network(self.norm), "server": self.server}
         keys |= algorithm(size, method)
         if self.axis == "periods":
             return {**keys, "time": size.time, "evaluate_every": max(1, size.steps * 5 // 4)}
@@ -101,3 +123,7 @@ def readings() -> Iterator[Reading]:
     for local_steps in (1, 4, 20):
         for share in (0.1, 1.0):
             yield Reading("updates", local_steps, share)
+    yield Reading("rounds", 1, 0.1)
+    yield Reading("updates", 1, 0.1, server="momentum")
+    yield Reading("as many", 1, 0.1, norm="group")
+    yield Reading("as many", 1, 0.1, slow_rate=2 * SLOW_RATE)

@@ -46,19 +46,18 @@ class Tried(NamedTuple):
     """Each method's best; empty until all cells stand in the ledger."""
 
 
+Chosen = dict[str, tuple[Reading, Best]]
+"""By method: how it is run, and at which rate."""
+
+
 def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], ledger: Ledger) -> Tried:
     """The trials of these methods under a reading, and what came of them where all have been made."""
     grids: Grids = {method: reading.rates(method) for method in methods}
     for growth in range(GROWTH + 1):
-        cells = [
-            trial(size, folder, reading, method, rate, seed)
-            for method, grid in grids.items()
-            for rate in grid
-            for seed in range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.trial_seeds)
-        ]
+        cells = [one for method, grid in grids.items() for one in trials(size, folder, reading, method, grid)]
         if ledger.missing(cells):
             return Tried(cells, {})
-        best = {method: best_of(cells, method, ledger) for method in methods}
+        best = {method: best_of(cells, method, ledger, most=reading.most(size)) for method in methods}
         edges = {one.edge for one in best.values()} - {""}
         if not edges or growth == GROWTH:
             break
@@ -66,21 +65,26 @@ def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], le
     return Tried(cells, best)
 
 
+def trials(size: Size, folder: Path, reading: Reading, method: str, rates: Iterable[float]) -> list[Marked]:
+    """A method at these rates, over the seeds of the search."""
+    seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.trial_seeds)
+    return [trial(size, folder, reading, method, rate, seed) for rate in rates for seed in seeds]
+
+
 def trial(size: Size, folder: Path, reading: Reading, method: str, rate: float, seed: int) -> Marked:
     """One trial, judged by examples that it does not learn from."""
     marks: dict[str, Any] = {"reading": reading.name(size), "method": method, "rate": rate, "seed": seed}
-    keys = {**reading.keys(size, method), **common(size, folder), "holdout": HOLDOUT, "judged_on": "holdout"}
+    keys = {**reading.keys(size, method), **common(size, folder, reading), "holdout": HOLDOUT, "judged_on": "holdout"}
     return marks, Cell(
         f"{marks['reading']}, {method}, rate {rate:g}, seed {seed}", TrainConfig(**keys, rate=rate, seed=seed)
     )
 
 
-def common(size: Size, folder: Path) -> dict[str, Any]:
-    """Keys of a run that all share."""
+def common(size: Size, folder: Path, reading: Reading) -> dict[str, Any]:
+    """Keys of a run that the methods share."""
     return {
-        "fleet": size.saved_fleet(folder),
+        "fleet": size.saved_fleet(folder, reading.slow_rate),
         "data": size.data,
-        "model": size.model,
         "partition": f"classes(k={size.classes})",
         "batch_size": size.batch_size,
         "augment": size.augment,

@@ -10,6 +10,7 @@ from sojourn.planner.search import make_plan
 
 FAST_RATE, SLOW_RATE = 1 / 2, 1 / 16
 SLOW_FAVOURED, FAST_FAVOURED = 0.73, 1.25  # a fast client's probability, in units of the uniform one
+UNNORMALISED = ("logistic",)
 PERIOD = 7.0  # the paper's waiting and interaction times of the server, 4 + 3
 
 
@@ -28,7 +29,7 @@ class Size:
     data: str
     """The dataset."""
     model: str
-    """The network."""
+    """The network, without its normalisation."""
     classes: int
     """That a client holds."""
     augment: str
@@ -40,18 +41,22 @@ class Size:
     final_seeds: int
     """Of the table."""
 
-    def fleet(self) -> Fleet:
+    def fleet(self, slow_rate: float = SLOW_RATE) -> Fleet:
         """Half fast, half slow."""
         half = self.clients // 2
-        return Fleet.of(fast=(self.clients - half, FAST_RATE), slow=(half, SLOW_RATE))
+        return Fleet.of(fast=(self.clients - half, FAST_RATE), slow=(half, slow_rate))
 
-    def saved_fleet(self, folder: Path) -> str:
+    def saved_fleet(self, folder: Path, slow_rate: float = SLOW_RATE) -> str:
         """The fleet as a file, which runs ask for."""
-        path = folder / f"fleet-of-{self.clients}.csv"
+        path = folder / f"fleet-of-{self.clients}-slow-{slow_rate:g}.csv"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            self.fleet().save(path)
+            self.fleet(slow_rate).save(path)
         return str(path)
+
+    def network(self, norm: str) -> str:
+        """The network with a normalisation, where it has any."""
+        return self.model if self.model in UNNORMALISED else f"{self.model}(norm={norm})"
 
     @property
     def time(self) -> float:
@@ -70,7 +75,7 @@ class Size:
 
 
 FULL = Size(
-    clients=100, steps=200, buffer=10, batch_size=128, data="cifar10", model="resnet20(norm=batch)", classes=7,
+    clients=100, steps=200, buffer=10, batch_size=128, data="cifar10", model="resnet20", classes=7,
     augment="crop-flip", precision="bf16", trial_seeds=3, final_seeds=10,
 )  # fmt: skip
 FAST = Size(

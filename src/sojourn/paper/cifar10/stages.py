@@ -1,25 +1,27 @@
 """What is trained, in the order in which one thing follows from the other.
 
-search       the readings of the paper          table        the three methods under the settled one
-trials       further methods, numbers of tasks  favourable   each method at its best
+search       the readings of the paper                          refine       the settled one at finer rates
+table        the three methods under the settled reading        trials       further methods and numbers of tasks
+favourable   each method at its best
 """
 
 from pathlib import Path
 
-from sojourn.paper.cifar10.favourable import favourable, favourable_finals, favourable_trials
+from sojourn.errors import SojournError
+from sojourn.paper.cifar10.favourable import favourable, favourable_trials
 from sojourn.paper.cifar10.finals import finals
 from sojourn.paper.cifar10.readings import readings
-from sojourn.paper.cifar10.search import tried
-from sojourn.paper.cifar10.settled import THREE, settled
+from sojourn.paper.cifar10.search import Chosen, tried
+from sojourn.paper.cifar10.settled import THREE, refined, settled
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger, Marked
 
-STAGES = ("search", "table", "trials", "favourable")
+STAGES = ("search", "refine", "table", "trials", "favourable")
 
 
 def ledger_of(stage: str, results: Path) -> Ledger:
-    """The ledger of a stage; search and trials share one, since they share trials."""
-    return Ledger.load(results / ("search" if stage == "trials" else stage))
+    """The ledger of a stage; all that choose by held-out examples share one, since they share trials."""
+    return Ledger.load(results / (stage if stage in ("table", "favourable") else "search"))
 
 
 def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
@@ -27,8 +29,18 @@ def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
     search = ledger_of("search", results)
     if stage == "search":
         return [cell for reading in readings() for cell in tried(size, work, reading, THREE, search).cells]
+    if stage == "refine":
+        return refined(size, work, settled(size, work, search), search).cells
     if stage == "trials":
         return [cell for _, made in favourable_trials(size, work, search) for cell in made.cells]
-    if stage == "table":
-        return list(finals(size, work, settled(size, work, search)))
-    return list(favourable_finals(size, work, favourable(size, work, search)))
+    chosen = settled_rates if stage == "table" else favourable
+    return list(finals(size, work, chosen(size, work, search)))
+
+
+def settled_rates(size: Size, work: Path, search: Ledger) -> Chosen:
+    """The paper's methods under the settled reading, each at its best rate."""
+    found = settled(size, work, search)
+    best = refined(size, work, found, search).best
+    if not best:
+        raise SojournError("the settled reading was not tried whole at finer rates; go on with the stage refine")
+    return {method: (found.reading, one) for method, one in best.items()}
