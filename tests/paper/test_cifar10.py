@@ -6,11 +6,12 @@ import pytest
 
 from sojourn.errors import SojournError
 from sojourn.paper.cifar10.readings import PAPER, Reading, algorithm, readings
-from sojourn.paper.cifar10.search import accuracy, tried
+from sojourn.paper.cifar10.search import tried
 from sojourn.paper.cifar10.settled import THREE, nearest, settled
 from sojourn.paper.cifar10.size import FULL, Size
 from sojourn.paper.cifar10.stages import STAGES, cells_of, ledger_of
 from sojourn.paper.ledger import Ledger, train
+from sojourn.paper.tuned import accuracy
 
 TINY = Size(
     clients=4, steps=2, buffer=2, batch_size=8, data="digits", model="logistic", classes=7, augment="none",

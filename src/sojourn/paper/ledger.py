@@ -63,6 +63,15 @@ class Ledger:
         one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # what would have been read from there
         return one
 
+    def by_method(self, cells: Iterable[Marked]) -> dict[str, dict[int, Found]]:
+        """What cells came to, by method and then by seed; those that do not stand in it are left out."""
+        found: dict[str, dict[int, Found]] = {}
+        for marks, cell in cells:
+            one = self.found(cell)
+            if one is not None:
+                found.setdefault(str(marks["method"]), {})[int(marks["seed"])] = one
+        return found
+
     def add(self, cells: Iterable[Marked], found: Mapping[str, Found]) -> None:
         """Enter what cells came to, and write the files."""
         for marks, cell in cells:

@@ -4,15 +4,17 @@ Under that one every method is tried at two rates more, on either side of its be
 """
 
 from collections.abc import Mapping
+from functools import partial
 from math import nan, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
 from sojourn.errors import SojournError
 from sojourn.paper.cifar10.readings import PAPER, Reading, readings
-from sojourn.paper.cifar10.search import Best, Tried, best_of, trials, tried
+from sojourn.paper.cifar10.search import Tried, trials, tried
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger, Marked
+from sojourn.paper.tuned import Best, accuracy, best_of
 
 THREE = tuple(one.name for one in PAPER)
 ENDS = {
@@ -78,5 +80,6 @@ def _standing(size: Size, folder: Path, reading: Reading, ends: str, ledger: Led
 def _best(size: Size, reading: Reading, ends: str, cells: list[Marked], method: str, ledger: Ledger) -> Best:
     """A method's best rate, where the reading reads it."""
     if method == "fedbuff" and ends != "end":
-        return best_of(cells, method, ledger, "version" if ends == "buffers" else "received", size.steps)
-    return best_of(cells, method, ledger, most=reading.most(size))
+        axis = "version" if ends == "buffers" else "received"
+        return best_of(cells, method, ledger, partial(accuracy, axis=axis, most=size.steps))
+    return best_of(cells, method, ledger, partial(accuracy, most=reading.most(size)))

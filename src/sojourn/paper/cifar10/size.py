@@ -2,24 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from sojourn.fleet import Fleet
+from sojourn.paper.fleets import INTERACTION, WAITING, HalfSlow
 from sojourn.planner.goal import goal
 from sojourn.planner.search import make_plan
 
-FAST_RATE, SLOW_RATE = 1 / 2, 1 / 16
-SLOW_FAVOURED, FAST_FAVOURED = 0.73, 1.25  # a fast client's probability, in units of the uniform one
+FAST_FAVOURED = 1.25  # a fast client's probability, in units of the uniform one
 UNNORMALISED = ("logistic",)
-PERIOD = 7.0  # the paper's waiting and interaction times of the server, 4 + 3
+PERIOD = WAITING + INTERACTION
 
 
 @dataclass(frozen=True)
-class Size:
+class Size(HalfSlow):
     """Numbers that the readings share."""
 
-    clients: int
-    """Half of them slow."""
     steps: int
     """The paper's server steps, its CS steps."""
     buffer: int
@@ -41,19 +37,6 @@ class Size:
     final_seeds: int
     """Of the table."""
 
-    def fleet(self, slow_rate: float = SLOW_RATE) -> Fleet:
-        """Half fast, half slow."""
-        half = self.clients // 2
-        return Fleet.of(fast=(self.clients - half, FAST_RATE), slow=(half, slow_rate))
-
-    def saved_fleet(self, folder: Path, slow_rate: float = SLOW_RATE) -> str:
-        """The fleet as a file, which runs ask for."""
-        path = folder / f"fleet-of-{self.clients}-slow-{slow_rate:g}.csv"
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            self.fleet(slow_rate).save(path)
-        return str(path)
-
     def network(self, norm: str) -> str:
         """The network with a normalisation, where it has any."""
         return self.model if self.model in UNNORMALISED else f"{self.model}(norm={norm})"
@@ -62,10 +45,6 @@ class Size:
     def time(self) -> float:
         """The virtual time of the server's periods."""
         return PERIOD * self.steps
-
-    def sampling(self, fast: float) -> str:
-        """Probabilities, a fast client's in units of the uniform one."""
-        return f"fast={fast / self.clients:.8g},slow={(2 - fast) / self.clients:.8g}"
 
     @cache  # noqa: B019, one of very few
     def planned(self) -> tuple[int, float]:

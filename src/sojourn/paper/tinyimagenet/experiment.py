@@ -1,0 +1,131 @@
+"""TinyImageNet: FedAvg, FedBuff, FAVANO, AsyncSGD and Generalized AsyncSGD with ResNet18, over the same virtual time.
+
+The paper shows curves and prints no numbers, and leaves open most of what was run: there is nothing to agree with. The
+full size is trained on a GPU; its ledgers are kept with this package, and tables and picture are made from them. Fast,
+all of it is trained on digits with ten clients, which tests the way and not the paper.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from math import nan, sqrt
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from sojourn.csv_file import write_csv
+from sojourn.errors import SojournError
+from sojourn.paper.claim import Claim, claim
+from sojourn.paper.experiment import Experiment, Watch
+from sojourn.paper.ledger import Ledger
+from sojourn.paper.tinyimagenet.methods import METHODS, TITLES
+from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
+from sojourn.paper.tinyimagenet.stages import STAGES, cells_of, ledger_of, trials, tuned
+from sojourn.paper.training import train_stage
+from sojourn.paper.tuned import LAST, Best, accuracy_in_time, worth_of
+from sojourn.sweep.found import Found
+from sojourn.sweep.standing import curves, standing
+
+KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
+BASELINE = "asyncsgd"
+EDGES = {"": "", "lower": ", the least tried", "upper": ", the largest tried"}
+
+Runs = dict[str, dict[int, Found]]
+
+
+def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
+    """Tables, picture and claims, from kept results or from a small training."""
+    with TemporaryDirectory(prefix="sojourn-") as work:
+        if not fast:
+            return made(FULL, Path(work), KEPT, folder)
+        for stage in STAGES:
+            _train(FAST, stage, Path(work), folder / "results", watch)
+        return made(FAST, Path(work), folder / "results", folder)
+
+
+def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
+    """All that is made from the ledgers of a size."""
+    _check(size, work, results)
+    best = tuned(size, work, results)
+    runs = ledger_of("table", results).by_method(cells_of("table", size, work, results))
+    write_csv(folder / "table.csv", standing(runs, BASELINE))
+    write_csv(folder / "rates.csv", _rates(size, work, ledger_of("trials", results), best))
+    _draw(size, runs, folder / "tinyimagenet")
+    claims = [_claim(size, method, runs[method], best[method]) for method in METHODS]
+    return [replace(claims[0], note=f"{size.caution}; {claims[0].note}"), *claims[1:]]
+
+
+def ends(size: Size, runs: Mapping[int, Found]) -> list[float]:
+    """Accuracy of each run over the last part of the time, in percent; NaN of one that diverged."""
+    return [nan if one.diverged else 100 * accuracy_in_time(one.rows, size.time) for one in runs.values()]
+
+
+def _train(size: Size, stage: str, work: Path, results: Path, watch: Watch) -> None:
+    whole = train_stage(
+        lambda: cells_of(stage, size, work, results),
+        ledger_of(stage, results),
+        work / stage,
+        watch=lambda done, many, _: watch(stage, done, many),
+    )
+    if not whole:  # Ctrl-C had ended it
+        raise KeyboardInterrupt
+
+
+def _check(size: Size, work: Path, results: Path) -> None:
+    """Say what is missing, and how it is made."""
+    for stage in STAGES:
+        cells = cells_of(stage, size, work, results)
+        left = len(ledger_of(stage, results).missing(cells))
+        if left:
+            raise SojournError(
+                f"{left} of the {len(cells)} runs of stage {stage} are not among the kept results of tinyimagenet; "
+                f"train them, on a GPU, with python -m sojourn.paper.tinyimagenet {stage} --results {results}"
+            )
+
+
+def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Best]) -> list[dict[str, Any]]:
+    """Every rate that was tried and the accuracy on held-out examples, in percent."""
+    worth = partial(accuracy_in_time, end=size.time)
+    rows = []
+    for marks, cell in trials(size, work):
+        one = best[marks["method"]]
+        chosen = marks["rate"] == one.rate
+        row = {**marks, "state": ledger.runs[cell.hash]["state"], "accuracy": worth_of(cell.hash, ledger, worth)}
+        rows.append({**row, "chosen": chosen, "edge": one.edge if chosen else ""})
+    return rows
+
+
+def _draw(size: Size, runs: Runs, path: Path) -> None:
+    from sojourn.report.comparison_figures import comparison_picture
+
+    named = {TITLES[method]: mine for method, mine in runs.items()}
+    title = f"{size.data}, {size.model}: five methods at their best rates, mean of {size.final_seeds} seeds"
+    comparison_picture(list(curves(named)), "accuracy", path, title)
+
+
+def _claim(size: Size, method: str, runs: Mapping[int, Found], best: Best) -> Claim:
+    """What a method comes to, and what that took; the paper has no number to hold it against."""
+    values = np.array(ends(size, runs))
+    error = values.std(ddof=1) / sqrt(len(values)) if len(values) > 1 else nan
+    gone = sum(one.diverged for one in runs.values())
+    took = {key: fmean(one.last[key] for one in runs.values()) for key in ("gradients", "received", "version")}
+    return claim(
+        f"test accuracy of {TITLES[method]} by virtual time {size.time:g}, mean over the last {LAST:.0%} of it",
+        "figure only",
+        "diverged" if gone else f"{values.mean():.1f}%",
+        error=f"{error:.1f}",
+        note=f"rate {best.rate:g}{EDGES[best.edge]}; {took['gradients']:.0f} gradients computed, "
+        f"{took['received']:.0f} updates received and {took['version']:.0f} server steps, on average over "
+        f"{len(runs)} seeds" + (f", {gone} of which diverged" if gone else ""),
+    )
+
+
+EXPERIMENT = Experiment(
+    "tinyimagenet",
+    "FedAvg, FedBuff, FAVANO, AsyncSGD and Generalized AsyncSGD with ResNet18",
+    "figure of section 5",
+    run,
+)

@@ -1,0 +1,65 @@
+"""The five methods as keys of a run, and the rates that each is tried at.
+
+The paper states a learning rate of 0.001 and no optimiser; nor does it state how many tasks are in flight, nor the
+local steps of the methods that have some. So each method has a grid of four rates that suits it: larger where the
+server moves by a mean of many gradients, smaller where every single one is a step. The server's interaction time is
+charged where it acts by the clock (FAVANO) or in rounds (FedAvg); the others run as a network of queues.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from sojourn.paper.fleets import INTERACTION, SLOW_FAVOURED, WAITING
+from sojourn.paper.tinyimagenet.size import Size
+
+TITLES = {
+    "fedavg": "FedAvg",
+    "fedbuff": "FedBuff",
+    "favano": "FAVANO",
+    "asyncsgd": "AsyncSGD",
+    "generalized": "Generalized AsyncSGD",
+}
+"""The methods, as the paper calls them."""
+METHODS = tuple(TITLES)
+RATES = {
+    "fedavg": (0.01, 0.03, 0.1, 0.3),
+    "fedbuff": (0.03, 0.1, 0.3, 1.0),
+    "favano": (0.03, 0.1, 0.3, 1.0),
+    "asyncsgd": (0.003, 0.01, 0.03, 0.1),
+    "generalized": (0.003, 0.01, 0.03, 0.1),
+}
+
+
+def keys(size: Size, folder: Path, method: str) -> dict[str, Any]:
+    """Of a run of a method, but for its rate and its seed."""
+    return {
+        **algorithm(size, method),
+        "fleet": size.saved_fleet(folder),
+        "data": size.data,
+        "partition": "iid",
+        "model": size.model,
+        "time": size.time,
+        "batch_size": size.batch_size,
+        "augment": size.augment,
+        "precision": size.precision,
+    }
+
+
+def algorithm(size: Size, method: str) -> dict[str, Any]:
+    """A method, with its tasks in flight and its local steps; with FAVANO every client has a task."""
+    calls = f"contacts={size.contacts}, waiting={WAITING:g}, interaction={INTERACTION:g}"
+    return {
+        "fedavg": {
+            "algorithm": f"fedavg(interaction={INTERACTION:g})",
+            "concurrency": size.round,
+            "local_steps": size.local_steps,
+        },
+        "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)", "concurrency": size.tasks},
+        "favano": {"algorithm": f"favano({calls})", "local_steps": size.local_steps},
+        "asyncsgd": {"algorithm": "asyncsgd", "concurrency": size.tasks},
+        "generalized": {
+            "algorithm": "generalized-asyncsgd",
+            "concurrency": size.tasks,
+            "sampling": size.sampling(SLOW_FAVOURED),
+        },
+    }[method]

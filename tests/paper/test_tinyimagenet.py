@@ -1,0 +1,171 @@
+"""TinyImageNet: five methods, rates by held-out examples, fresh seeds, and what is made of it; on digits."""
+
+import csv
+import sys
+from itertools import pairwise
+from statistics import fmean, stdev
+
+import pytest
+
+from sojourn.errors import SojournError
+from sojourn.fleet import Fleet
+from sojourn.paper.ledger import Ledger
+from sojourn.paper.reproduce import reproduce
+from sojourn.paper.tinyimagenet.experiment import EXPERIMENT, made
+from sojourn.paper.tinyimagenet.methods import METHODS, RATES, algorithm, keys
+from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
+from sojourn.paper.tinyimagenet.stages import STAGES, cells_of, finals, ledger_of, trials, tuned
+from sojourn.paper.training import main, train_stage
+from sojourn.paper.tuned import Best, accuracy_in_time
+from sojourn.train.build import check
+from sojourn.train.config import TrainConfig
+
+TINY = Size(
+    clients=4, time=100.0, batch_size=8, data="digits", model="logistic", augment="none", precision="fp32", tasks=2,
+    buffer=2, round=1, contacts=2, local_steps=2, trial_seeds=1, final_seeds=2, caution="very small",
+)  # fmt: skip
+
+
+def test_the_full_size_is_what_is_stated_and_what_was_decided_where_nothing_is():
+    assert (FULL.clients, FULL.time, FULL.batch_size, FULL.tasks) == (100, 1000, 32, 50)
+    assert (FULL.buffer, FULL.round, FULL.contacts, FULL.local_steps) == (10, 10, 20, 20)
+    assert (FULL.data, FULL.model, FULL.augment) == ("tiny-imagenet", "resnet18(norm=group)", "flip")
+    assert (FULL.precision, FULL.trial_seeds, FULL.final_seeds) == ("bf16", 1, 3)
+    assert FULL.fleet().count.tolist() == [50, 50]
+    assert FULL.fleet().rate.tolist() == [1 / 2, 1 / 16]
+
+
+def test_methods_have_their_tasks_and_the_times_of_the_server():
+    assert algorithm(FULL, "fedavg") == {
+        "algorithm": "fedavg(interaction=3)",
+        "concurrency": 10,
+        "local_steps": 20,
+    }
+    assert algorithm(FULL, "fedbuff") == {"algorithm": "fedbuff(size=10, dispatch=routed)", "concurrency": 50}
+    assert algorithm(FULL, "favano") == {
+        "algorithm": "favano(contacts=20, waiting=4, interaction=3)",
+        "local_steps": 20,
+    }
+    assert algorithm(FULL, "asyncsgd") == {"algorithm": "asyncsgd", "concurrency": 50}
+    assert algorithm(FULL, "generalized") == {
+        "algorithm": "generalized-asyncsgd",
+        "concurrency": 50,
+        "sampling": "fast=0.0073,slow=0.0127",
+    }
+
+
+@pytest.mark.parametrize("size", [FULL, FAST], ids=["full", "fast"])
+def test_every_method_can_be_run(size, tmp_path):
+    for method in METHODS:
+        config = TrainConfig(**keys(size, tmp_path, method), rate=0.1)
+        assert (config.time, config.partition) == (size.time, "iid")
+        assert Fleet.load(config.fleet).clients == size.clients
+        check(config)
+
+
+def test_every_method_is_tried_at_as_many_rates_about_three_times_apart():
+    assert {len(RATES[method]) for method in METHODS} == {4}
+    for grid in RATES.values():
+        assert all(2.9 < large / small < 3.4 for small, large in pairwise(grid))
+
+
+def test_trials_are_judged_on_held_out_examples_and_finals_on_the_test_set(tmp_path):
+    tried = trials(FULL, tmp_path)
+    ended = finals(FULL, tmp_path, {method: Best(0.1, 50.0, "") for method in METHODS})
+    assert (len(tried), len(ended)) == (20, 15)
+    assert {(cell.config.judged_on, cell.config.holdout) for _, cell in tried} == {("holdout", 0.1)}
+    assert {(cell.config.judged_on, cell.config.holdout) for _, cell in ended} == {("test", 0.0)}
+    assert not {marks["seed"] for marks, _ in tried} & {marks["seed"] for marks, _ in ended}
+    assert Ledger(tmp_path).missing([*tried, *ended]) == [*tried, *ended]  # no two are the same
+
+
+def test_a_model_counts_for_as_long_as_the_server_has_it():
+    # a round ends at 60 with three updates, which is all until 100
+    rows = [(0, 0.1), (60, 0.1), (60, 0.1), (60, 0.4)]
+    assert accuracy_in_time([{"time": at, "accuracy": value} for at, value in rows], 100) == pytest.approx(0.4)
+    assert accuracy_in_time([{"time": 0.0, "accuracy": 0.1}, {"time": 95.0, "accuracy": 0.4}], 100) == pytest.approx(
+        (10 * 0.1 + 5 * 0.4) / 15
+    )
+
+
+def test_the_best_rate_is_that_of_the_held_out_examples(tmp_path):
+    ledger = Ledger(tmp_path / "trials")
+    for marks, cell in trials(FULL, tmp_path):
+        rate, grid = marks["rate"], RATES[marks["method"]]
+        ledger.runs[cell.hash] = {"cell": cell.hash, "state": "diverged" if rate == grid[3] else "complete"}
+        ledger.curves[cell.hash] = [{"time": 0.0, "accuracy": 0.9 if rate == grid[3] else rate / grid[3]}]
+    ledger.save()
+    best = tuned(FULL, tmp_path, tmp_path)
+    assert {method: one.rate for method, one in best.items()} == {method: RATES[method][2] for method in METHODS}
+    assert {one.edge for one in best.values()} == {""}
+
+
+def test_nothing_is_made_of_results_that_are_not_there(tmp_path):
+    with pytest.raises(SojournError, match="20 of 20 trials have not been trained; go on with the stage trials"):
+        cells_of("table", FULL, tmp_path, tmp_path)
+    with pytest.raises(SojournError, match=r"20 of the 20 runs of stage trials .* python -m sojourn.paper.tinyimagen"):
+        made(FULL, tmp_path, tmp_path, tmp_path)
+
+
+def test_the_command_says_what_is_left(tmp_path, monkeypatch, capsys):
+    def called(*words):
+        monkeypatch.setattr(sys, "argv", ["tinyimagenet", *words, "--results", str(tmp_path), "--work", str(tmp_path)])
+        main(STAGES, cells_of, ledger_of, (FULL, TINY))
+
+    called("trials", "--fast", "--minutes", "0")
+    assert capsys.readouterr().out == "there is more to do: call it again\n"
+    with pytest.raises(SystemExit, match="error: 20 of 20 trials have not been trained"):
+        called("table")
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def is_consistent(size, folder, results, claims):
+    """Claims say what the ledger holds, and the files are there."""
+    ledger = ledger_of("table", results)
+    assert len(ledger.runs) == len(METHODS) * size.final_seeds
+    assert [one.verdict for one in claims] == ["not stated"] * len(METHODS)
+    assert {one.paper for one in claims} == {"figure only"}
+    assert [size.caution in one.note for one in claims] == [True, False, False, False, False]
+    tried = rows_of(folder / "rates.csv")
+    assert len(tried) == 4 * len(METHODS) * size.trial_seeds
+    for method, one in zip(METHODS, claims, strict=True):
+        mine = [cell for cell, row in ledger.runs.items() if row["method"] == method]
+        values = [100 * accuracy_in_time(ledger.curves[cell], size.time) for cell in mine]
+        assert one.ours == f"{fmean(values):.1f}%"
+        assert one.error == f"{stdev(values) / len(values) ** 0.5:.1f}"
+        chosen = max((row for row in tried if row["method"] == method), key=lambda row: float(row["accuracy"]))
+        assert chosen["chosen"] == "True"
+        assert {float(ledger.runs[cell]["rate"]) for cell in mine} == {float(chosen["rate"])}
+        assert f"rate {float(chosen['rate']):g}" in one.note
+        for key, word in (("gradients", "gradients computed"), ("received", "updates received")):
+            assert f"{fmean(float(ledger.runs[cell][key]) for cell in mine):.0f} {word}" in one.note
+    assert {row["method"] for row in rows_of(folder / "table.csv")} == set(METHODS)
+    for ending in ("svg", "png"):
+        assert (folder / f"tinyimagenet.{ending}").stat().st_size > 10_000
+
+
+def test_claims_tables_and_picture_say_what_the_ledgers_hold(tmp_path):
+    pytest.importorskip("matplotlib")
+    work, results = tmp_path / "work", tmp_path / "results"
+    for stage in STAGES:
+        ledger = ledger_of(stage, results)
+        assert train_stage(lambda stage=stage: cells_of(stage, TINY, work, results), ledger, work / stage)
+    is_consistent(TINY, tmp_path, results, made(TINY, work, results, tmp_path))
+    next(iter(ledger.runs.values()))["state"] = "diverged"
+    ledger.save()
+    first = made(TINY, work, results, tmp_path)[0]  # nothing is averaged over those that did not
+    assert (first.ours, first.error) == ("diverged", "nan")
+    assert first.note.endswith("over 2 seeds, 1 of which diverged")
+
+
+@pytest.mark.slow
+def test_the_fast_experiment_trains_all_that_it_shows(tmp_path):
+    pytest.importorskip("matplotlib")
+    told = []
+    outcome = reproduce(EXPERIMENT, tmp_path, True, lambda *what: told.append(what))
+    assert told[-1] == ("table", 10, 10)
+    is_consistent(FAST, outcome.folder, outcome.folder / "results", outcome.claims)
