@@ -29,7 +29,8 @@ TINY = Size(
 def test_the_full_size_is_what_is_stated_and_what_was_decided_where_nothing_is():
     assert (FULL.clients, FULL.time, FULL.batch_size, FULL.tasks) == (100, 1000, 32, 50)
     assert (FULL.buffer, FULL.round, FULL.contacts, FULL.local_steps) == (10, 10, 20, 20)
-    assert (FULL.data, FULL.model, FULL.augment) == ("tiny-imagenet", "resnet18(norm=group)", "flip")
+    assert (FULL.data, FULL.augment) == ("tiny-imagenet(per_class=100)", "flip")
+    assert FULL.model == "resnet18(norm=batch, stem=pooled)"
     assert (FULL.precision, FULL.trial_seeds, FULL.final_seeds) == ("bf16", 1, 3)
     assert FULL.fleet().count.tolist() == [50, 50]
     assert FULL.fleet().rate.tolist() == [1 / 2, 1 / 16]

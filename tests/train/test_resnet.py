@@ -42,6 +42,8 @@ def test_resnet20_has_the_parameters_of_the_paper_with_shortcuts_that_have_none(
         ("resnet20", {"channels": 1, "side": 28}, 269_722 - 2 * 9 * 16),
         ("resnet18", {"side": 64, "classes": 200}, 11_271_432),
         ("resnet18", {}, 11_173_962),
+        # 11,689,512 with the thousand classes of large images, 512 + 1 a class
+        ("resnet18(stem=pooled, norm=batch)", {"side": 64, "classes": 200}, 11_689_512 - 800 * 513),
     ],
 )
 def test_the_number_of_parameters(text, sizes, parameters):
@@ -70,6 +72,14 @@ def test_a_first_forward_pass(text, side, expected):
     assert found[1, :3].tolist() == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_pooled_stem_leaves_a_sixteenth_of_the_pixels():
+    module, x = made("resnet18(width=4, stem=pooled)", side=64), seeded(2, 3, 64, 64)
+    plain = made("resnet18(width=4)", side=64)
+    with torch.no_grad():
+        assert module[:4](x).shape == (2, 4, 16, 16)
+        assert plain[:3](x).shape == (2, 4, 64, 64)
+
+
 def test_without_normalisation_every_block_begins_as_its_shortcut():
     module, x = made("resnet20(norm=none)"), seeded(2, 3, 32, 32)
     with torch.no_grad():
@@ -95,7 +105,15 @@ def test_a_shortcut_without_parameters_keeps_every_other_pixel():
     assert not found[:, 6:].any()
 
 
-@pytest.mark.parametrize("text", ["resnet20(width=4)", "resnet20(width=4, norm=none)", "resnet18(width=4)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resnet20(width=4)",
+        "resnet20(width=4, norm=none)",
+        "resnet18(width=4)",
+        "resnet18(width=4, norm=none, stem=pooled)",
+    ],
+)
 def test_two_stacked_models_give_what_each_gives(text):
     models = [made(text, seed) for seed in (1, 2)]
     x, y = seeded(2, 5, 3, 32, 32), torch.tensor([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
@@ -126,6 +144,8 @@ def test_stacked_models_with_batch_statistics_keep_their_own():
     ("text", "side", "message"),
     [
         ("resnet20(norm=layer)", 32, "model resnet20: norm must be group, batch or none, got 'layer'"),
+        ("resnet18(stem=large)", 32, "model resnet18: stem must be plain or pooled, got 'large'"),
+        ("resnet20(stem=pooled)", 32, "stem"),
         ("resnet18(width=0)", 32, "model resnet18: width must be at least 1, got 0"),
         ("resnet20", 4, r"model resnet20 needs images of at least 8x8, dataset images has \(3, 4, 4\); use mlp"),
         ("resnet50", 32, r"model must be one of .*, got 'resnet50'; did you mean"),

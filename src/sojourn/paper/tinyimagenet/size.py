@@ -40,8 +40,9 @@ class Size(HalfSlow):
 
 
 FULL = Size(
-    clients=100, time=1000.0, batch_size=32, data="tiny-imagenet", model="resnet18(norm=group)", augment="flip",
-    precision="bf16", tasks=50, buffer=10, round=10, contacts=20, local_steps=20, trial_seeds=1, final_seeds=3,
+    clients=100, time=1000.0, batch_size=32, data="tiny-imagenet(per_class=100)",
+    model="resnet18(norm=batch, stem=pooled)", augment="flip", precision="bf16", tasks=50, buffer=10,
+    round=10, contacts=20, local_steps=20, trial_seeds=1, final_seeds=3,
     caution="our own figure, with 20,000 of the 100,000 training images: no reproduction is claimed",
 )  # fmt: skip
 FAST = Size(

@@ -18,7 +18,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "mlp": {"hidden": int, "layers": int},
     "cnn": {"channels": int, "norm": str},
     "resnet20": {"norm": str, "width": int},
-    "resnet18": {"norm": str, "width": int},
+    "resnet18": {"norm": str, "width": int, "stem": str},
     "problem": {},
 }
 _MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn, "resnet20": resnet20, "resnet18": resnet18}
@@ -28,10 +28,10 @@ _LEAST = {"cnn": 4, "resnet20": 8, "resnet18": 8}  # sides of an image
 def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: torch.dtype = torch.float32) -> nn.Module:
     """The model of a text: `logistic`, `mlp(hidden=64)`, `cnn(channels=16, norm=group)`, or `package.module:function`.
 
-    `resnet20(norm=group, width=16)` and `resnet18(norm=group, width=64)` are for larger images; norm is group, batch or
-    none. `problem` is the model that belongs to a quadratic or logistic problem. The function is yours, takes the
-    Dataset and returns a module from examples to logits, or one with a method `loss(x, y)`. The seed alone decides the
-    first parameters.
+    `resnet20(norm=group, width=16)` and `resnet18(norm=group, width=64, stem=plain)` are for larger images; norm is
+    group, batch or none, stem plain or pooled. `problem` is the model that belongs to a quadratic or logistic problem.
+    The function is yours, takes the Dataset and returns a module from examples to logits, or one with a method
+    `loss(x, y)`. The seed alone decides the first parameters.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -62,8 +62,10 @@ def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
         raise InvalidInput(
             f"model {name} needs images of at least {least}x{least}, dataset {dataset.name} has {shape}; use mlp"
         )
-    if options.get("norm", "group") not in ("group", "batch", "none"):
-        raise InvalidInput(f"model {name}: norm must be group, batch or none, got '{options['norm']}'")
+    for key, words in (("norm", ("group", "batch", "none")), ("stem", ("plain", "pooled"))):
+        if options.get(key, words[0]) not in words:
+            listed = f"{', '.join(words[:-1])} or {words[-1]}"
+            raise InvalidInput(f"model {name}: {key} must be {listed}, got '{options[key]}'")
     for key in ("channels", "width"):
         if options.get(key, 1) < 1:
             raise InvalidInput(f"model {name}: {key} must be at least 1, got {options[key]}")
