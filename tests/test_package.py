@@ -64,6 +64,19 @@ def test_the_files_in_the_documentation_are_valid(tmp_path):
     assert sojourn.Fleet.load(tmp_path / "fleet.toml").law[0] == sojourn.Law("lognormal", 0.8)
 
 
+def rows_of(text):
+    """Rows of tables, cell by cell."""
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line[:2] == "| "]
+
+
+def test_the_results_of_the_readme_are_those_of_the_page_on_the_paper():
+    page = {(row[0], row[1], row[2], row[4]) for row in rows_of((ROOT / "docs" / "paper.md").read_text("utf-8"))}
+    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = [tuple(row) for row in rows_of(readme) if row[-1] in ("agrees", "partly", "disagrees")]
+    assert len(shown) >= 10
+    assert [row for row in shown if row not in page] == []
+
+
 def test_the_extras_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {"train", "sweep", "ray", "flower", "report", "dev"} <= set(project["optional-dependencies"])

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
@@ -14,8 +15,7 @@ from sojourn.paper.reproduce import reproduce
 from sojourn.paper.tinyimagenet.experiment import EXPERIMENT, made
 from sojourn.paper.tinyimagenet.methods import METHODS, RATES, algorithm, keys
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import STAGES, cells_of, finals, ledger_of, trials, tuned
-from sojourn.paper.training import main, train_stage
+from sojourn.paper.tinyimagenet.stages import TRAINING, cells_of, finals, ledger_of, trials, tuned
 from sojourn.paper.tuned import Best, accuracy_in_time
 from sojourn.train.build import check
 from sojourn.train.config import TrainConfig
@@ -111,7 +111,7 @@ def test_nothing_is_made_of_results_that_are_not_there(tmp_path):
 def test_the_command_says_what_is_left(tmp_path, monkeypatch, capsys):
     def called(*words):
         monkeypatch.setattr(sys, "argv", ["tinyimagenet", *words, "--results", str(tmp_path), "--work", str(tmp_path)])
-        main(STAGES, cells_of, ledger_of, (FULL, TINY))
+        replace(TRAINING, fast=TINY).command()
 
     called("trials", "--fast", "--minutes", "0")
     assert capsys.readouterr().out == "there is more to do: call it again\n"
@@ -152,10 +152,9 @@ def is_consistent(size, folder, results, claims):
 def test_claims_tables_and_picture_say_what_the_ledgers_hold(tmp_path):
     pytest.importorskip("matplotlib")
     work, results = tmp_path / "work", tmp_path / "results"
-    for stage in STAGES:
-        ledger = ledger_of(stage, results)
-        assert train_stage(lambda stage=stage: cells_of(stage, TINY, work, results), ledger, work / stage)
+    TRAINING.train(TINY, work, results, lambda *what: None)
     is_consistent(TINY, tmp_path, results, made(TINY, work, results, tmp_path))
+    ledger = ledger_of("table", results)
     next(iter(ledger.runs.values()))["state"] = "diverged"
     ledger.save()
     first = made(TINY, work, results, tmp_path)[0]  # nothing is averaged over those that did not

@@ -13,6 +13,7 @@ from sojourn.paper import (
     three_clusters,
     two_clusters,
 )
+from sojourn.paper.cifar10 import experiment as cifar10
 from sojourn.paper.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -24,6 +25,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     three_clusters.EXPERIMENT,
     step_size.EXPERIMENT,
     physical_time.EXPERIMENT,
+    cifar10.EXPERIMENT,
 )
 ALL = "all"
 

@@ -1,4 +1,4 @@
-"""Training what no ledger holds yet, stage after stage: the command line of the paper's trainings.
+"""Training what no ledger holds yet, stage after stage; from a command line, or from an experiment.
 
 `python -m sojourn.paper.cifar10 search --results results`, and the same with `tinyimagenet` and its stages.
 """
@@ -6,56 +6,95 @@
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import typer
 
 from sojourn.errors import SojournError
+from sojourn.paper.experiment import Watch
 from sojourn.paper.ledger import Ledger, Marked, train
 
 Size = TypeVar("Size")
-CellsOf = Callable[[str, Size, Path, Path], list[Marked]]
-"""Cells of a stage at a size, with the folders of the runs and of the ledgers, as far as these can tell."""
-LedgerOf = Callable[[str, Path], Ledger]
-"""Ledger of a stage, from the folder of the ledgers."""
 
 
-def train_stage(
-    cells: Callable[[], Sequence[Marked]],
-    ledger: Ledger,
-    folder: Path,
-    together: int | None = None,
-    going: Callable[[], bool] = lambda: True,
-    watch: Callable[[int, int, str], None] | None = None,
-) -> bool:
-    """Train a stage as long as `going`; whether it is whole. What came of some cells may ask for more of them."""
-    while train(cells(), ledger, folder, together, going, watch):
-        if not ledger.missing(cells()):
-            return True
-    return False
+@dataclass(frozen=True)
+class Training(Generic[Size]):
+    """Stages of runs, of which each may follow from what came of those before."""
 
+    name: str
+    """Of the experiment and of its package."""
+    stages: tuple[str, ...]
+    """In their order."""
+    cells_of: Callable[[str, Size, Path, Path], list[Marked]]
+    """Cells of a stage at a size, with the folders of the runs and of the ledgers, as far as these can tell."""
+    ledger_of: Callable[[str, Path], Ledger]
+    """Ledger of a stage, from the folder of the ledgers."""
+    full: Size
+    """As in the paper."""
+    fast: Size
+    """Small, on digits."""
 
-def main(stages: Sequence[str], cells_of: CellsOf[Size], ledger_of: LedgerOf, sizes: tuple[Size, Size]) -> None:
-    """The command: go on with a stage, as long as there is time. The sizes are the full one and the fast one."""
-    arguments = _parser(stages).parse_args()
-    began, size = time.monotonic(), sizes[1] if arguments.fast else sizes[0]
+    def train(self, size: Size, work: Path, results: Path, watch: Watch) -> None:
+        """Train every stage, one after the other."""
+        for stage in self.stages:
 
-    def cells() -> list[Marked]:
-        return cells_of(arguments.stage, size, arguments.work, arguments.results)
+            def tell(done: int, many: int, name: str, stage: str = stage) -> None:
+                watch(stage, done, many)
 
-    def say(done: int, many: int, name: str) -> None:
-        typer.echo(f"{time.monotonic() - began:6.0f} s: {done} of {many}, {name}")
+            if not self.train_stage(stage, size, work, results, watch=tell):  # Ctrl-C had ended it
+                raise KeyboardInterrupt
 
-    def going() -> bool:
-        return time.monotonic() - began < 60 * float(arguments.minutes)
+    def train_stage(
+        self,
+        stage: str,
+        size: Size,
+        work: Path,
+        results: Path,
+        together: int | None = None,
+        going: Callable[[], bool] = lambda: True,
+        watch: Callable[[int, int, str], None] | None = None,
+    ) -> bool:
+        """Train a stage as long as `going`; whether it is whole. What came of some cells may ask for more of them."""
+        ledger = self.ledger_of(stage, results)
+        while train(self.cells_of(stage, size, work, results), ledger, work / stage, together, going, watch):
+            if not ledger.missing(self.cells_of(stage, size, work, results)):
+                return True
+        return False
 
-    try:
-        ledger = ledger_of(arguments.stage, arguments.results)
-        whole = train_stage(cells, ledger, arguments.work / arguments.stage, arguments.together, going, say)
-    except SojournError as error:
-        raise SystemExit(f"error: {error}") from None
-    typer.echo("all is done" if whole else "there is more to do: call it again")
+    def whole(self, stage: str, size: Size, work: Path, results: Path) -> bool:
+        """Whether all runs of a stage stand in its ledger."""
+        return not self.ledger_of(stage, results).missing(self.cells_of(stage, size, work, results))
+
+    def check(self, size: Size, work: Path, results: Path) -> None:
+        """Say what is missing, and how it is made."""
+        for stage in self.stages:
+            cells = self.cells_of(stage, size, work, results)
+            left = len(self.ledger_of(stage, results).missing(cells))
+            if left:
+                raise SojournError(
+                    f"{left} of the {len(cells)} runs of stage {stage} are not among the kept results of {self.name}; "
+                    f"train them, on a GPU, with python -m sojourn.paper.{self.name} {stage} --results {results}"
+                )
+
+    def command(self) -> None:
+        """Go on with a stage, as long as there is time."""
+        arguments = _parser(self.stages).parse_args()
+        began, size = time.monotonic(), self.fast if arguments.fast else self.full
+
+        def say(done: int, many: int, name: str) -> None:
+            typer.echo(f"{time.monotonic() - began:6.0f} s: {done} of {many}, {name}")
+
+        def going() -> bool:
+            return time.monotonic() - began < 60 * float(arguments.minutes)
+
+        folders = (arguments.work, arguments.results)
+        try:
+            whole = self.train_stage(arguments.stage, size, *folders, arguments.together, going, say)
+        except SojournError as error:
+            raise SystemExit(f"error: {error}") from None
+        typer.echo("all is done" if whole else "there is more to do: call it again")
 
 
 def _parser(stages: Sequence[str]) -> argparse.ArgumentParser:

@@ -13,8 +13,9 @@ from sojourn.paper.cifar10.finals import finals
 from sojourn.paper.cifar10.readings import readings
 from sojourn.paper.cifar10.search import Chosen, tried
 from sojourn.paper.cifar10.settled import THREE, refined, settled
-from sojourn.paper.cifar10.size import Size
+from sojourn.paper.cifar10.size import FAST, FULL, Size
 from sojourn.paper.ledger import Ledger, Marked
+from sojourn.paper.training import Training
 
 STAGES = ("search", "refine", "table", "trials", "favourable")
 
@@ -44,3 +45,6 @@ def settled_rates(size: Size, work: Path, search: Ledger) -> Chosen:
     if not best:
         raise SojournError("the settled reading was not tried whole at finer rates; go on with the stage refine")
     return {method: (found.reading, one) for method, one in best.items()}
+
+
+TRAINING = Training("cifar10", STAGES, cells_of, ledger_of, FULL, FAST)

@@ -17,14 +17,12 @@ from typing import Any
 import numpy as np
 
 from sojourn.csv_file import write_csv
-from sojourn.errors import SojournError
 from sojourn.paper.claim import Claim, claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.ledger import Ledger
 from sojourn.paper.tinyimagenet.methods import METHODS, TITLES
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import STAGES, cells_of, ledger_of, trials, tuned
-from sojourn.paper.training import train_stage
+from sojourn.paper.tinyimagenet.stages import TRAINING, cells_of, ledger_of, trials, tuned
 from sojourn.paper.tuned import LAST, Best, accuracy_in_time, worth_of
 from sojourn.sweep.found import Found
 from sojourn.sweep.standing import curves, standing
@@ -41,14 +39,13 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     with TemporaryDirectory(prefix="sojourn-") as work:
         if not fast:
             return made(FULL, Path(work), KEPT, folder)
-        for stage in STAGES:
-            _train(FAST, stage, Path(work), folder / "results", watch)
+        TRAINING.train(FAST, Path(work), folder / "results", watch)
         return made(FAST, Path(work), folder / "results", folder)
 
 
 def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
     """All that is made from the ledgers of a size."""
-    _check(size, work, results)
+    TRAINING.check(size, work, results)
     best = tuned(size, work, results)
     runs = ledger_of("table", results).by_method(cells_of("table", size, work, results))
     write_csv(folder / "table.csv", standing(runs, BASELINE))
@@ -61,29 +58,6 @@ def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
 def ends(size: Size, runs: Mapping[int, Found]) -> list[float]:
     """Accuracy of each run over the last part of the time, in percent; NaN of one that diverged."""
     return [nan if one.diverged else 100 * accuracy_in_time(one.rows, size.time) for one in runs.values()]
-
-
-def _train(size: Size, stage: str, work: Path, results: Path, watch: Watch) -> None:
-    whole = train_stage(
-        lambda: cells_of(stage, size, work, results),
-        ledger_of(stage, results),
-        work / stage,
-        watch=lambda done, many, _: watch(stage, done, many),
-    )
-    if not whole:  # Ctrl-C had ended it
-        raise KeyboardInterrupt
-
-
-def _check(size: Size, work: Path, results: Path) -> None:
-    """Say what is missing, and how it is made."""
-    for stage in STAGES:
-        cells = cells_of(stage, size, work, results)
-        left = len(ledger_of(stage, results).missing(cells))
-        if left:
-            raise SojournError(
-                f"{left} of the {len(cells)} runs of stage {stage} are not among the kept results of tinyimagenet; "
-                f"train them, on a GPU, with python -m sojourn.paper.tinyimagenet {stage} --results {results}"
-            )
 
 
 def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Best]) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 from sojourn.errors import SojournError
 from sojourn.paper.ledger import Ledger, Marked
 from sojourn.paper.tinyimagenet.methods import METHODS, RATES, keys
-from sojourn.paper.tinyimagenet.size import Size
+from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
+from sojourn.paper.training import Training
 from sojourn.paper.tuned import HELD_OUT, Best, accuracy_in_time, best_of, trial_seeds
 from sojourn.sweep.cell import Cell
 from sojourn.train.config import TrainConfig
@@ -59,3 +60,6 @@ def _run(size: Size, work: Path, method: str, rate: float, seed: int, judged: di
     marks: dict[str, Any] = {"method": method, "rate": rate, "seed": seed}
     name = f"{method}, rate {rate:g}, seed {seed}{', trial' if judged else ''}"
     return marks, Cell(name, TrainConfig(**keys(size, work, method), **judged, rate=rate, seed=seed))
+
+
+TRAINING = Training("tinyimagenet", STAGES, cells_of, ledger_of, FULL, FAST)
