@@ -55,7 +55,7 @@ class Ledger:
         return list({one[1].hash: one for one in cells if one[1].hash not in self.runs}.values())
 
     def found(self, cell: Cell) -> Found | None:
-        """What a cell came to, as if it were read from its folder."""
+        """What a cell came to, its metrics as if read from its folder; its facts are the texts of its row."""
         row = self.runs.get(cell.hash)
         if row is None:
             return None

@@ -9,6 +9,8 @@ from math import inf
 from statistics import fmean
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sojourn.paper.ledger import Ledger, Marked
 from sojourn.sweep.comparison import FIRST_TUNING_SEED
 
@@ -17,6 +19,9 @@ HELD_OUT: dict[str, Any] = {
     "judged_on": "holdout",
 }  # keys of a trial: examples that it does not learn from judge it
 LAST = 0.15  # share of the way over which accuracies are averaged
+POINTS = 31  # of that part
+
+EDGES = {"": "", "lower": ", the least tried", "upper": ", the largest tried"}
 
 Curve = Sequence[Mapping[str, float]]
 """A row an evaluation."""
@@ -47,22 +52,33 @@ def worth_of(cell_hash: str, ledger: Ledger, worth: Worth) -> float:
     return 100 * worth(ledger.curves[cell_hash])
 
 
-def best_of(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> Best:
-    """A method's best rate, by the mean over the seeds."""
-    reached: dict[float, list[float]] = {}
+def reached(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> dict[float, float]:
+    """What each rate of a method came to, in percent: the mean over the seeds."""
+    found: dict[float, list[float]] = {}
     for marks, cell in cells:
         if marks["method"] == method:
-            reached.setdefault(float(marks["rate"]), []).append(worth_of(cell.hash, ledger, worth))
-    rate = max(reached, key=lambda one: fmean(reached[one]))
-    edge = "lower" if rate == min(reached) else "upper" if rate == max(reached) else ""
-    return Best(rate, fmean(reached[rate]), edge)
+            found.setdefault(float(marks["rate"]), []).append(worth_of(cell.hash, ledger, worth))
+    return {rate: fmean(values) for rate, values in found.items()}
 
 
-def accuracy(curve: Curve, axis: str = "received", most: float = inf) -> float:
-    """Mean over the evaluations in the last part of the way along an axis, up to `most`."""
-    on_the_way = [row for row in curve if row[axis] <= most]
-    end = on_the_way[-1][axis]
-    return fmean(row["accuracy"] for row in on_the_way if row[axis] >= (1 - LAST) * end)
+def best_of(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> Best:
+    """A method's best rate, by the mean over the seeds."""
+    means = reached(cells, method, ledger, worth)
+    rate = max(means, key=means.__getitem__)
+    edge = "lower" if rate == min(means) else "upper" if rate == max(means) else ""
+    return Best(rate, means[rate], edge)
+
+
+def accuracy(curve: Curve, axis: str = "received", most: float = inf, last: float = LAST) -> float:
+    """Mean over the last part of the way along an axis, up to `most`; between evaluations in proportion.
+
+    >>> curve = [{"received": at, "accuracy": value} for at, value in ((0, 0.1), (80, 0.5), (100, 0.7))]
+    >>> round(accuracy(curve, last=0.2), 6), round(accuracy(curve, most=80, last=0), 6)
+    (0.6, 0.5)
+    """
+    where, values = ([row[key] for row in curve] for key in (axis, "accuracy"))
+    end = min(most, where[-1])
+    return float(np.interp(np.linspace((1 - last) * end, end, POINTS), where, values).mean())
 
 
 def accuracy_in_time(curve: Curve, end: float) -> float:

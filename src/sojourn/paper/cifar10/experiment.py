@@ -4,93 +4,122 @@ The full size was trained on a GPU; its ledgers are kept with this package, and 
 Fast, all of it is trained on digits with ten clients, which tests the way and not the paper: nothing is judged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.csv_file import write_csv
-from sojourn.paper.cifar10.favourable import favourable
-from sojourn.paper.cifar10.settled import ENDS, Standing, nearest, settled
-from sojourn.paper.cifar10.size import FAST, FULL, Size
-from sojourn.paper.cifar10.stages import TRAINING, cells_of, ledger_of, settled_rates
-from sojourn.paper.cifar10.verdicts import (
+from sojourn.paper.cifar10.claims import (
+    PAIRS,
     TITLES,
-    Runs,
-    differences,
-    levels,
+    levels_of,
+    of_the_rates,
     of_the_readings,
-    of_the_table,
     of_users,
+    orders,
+    sizes,
 )
-from sojourn.paper.claim import Claim
+from sojourn.paper.cifar10.compared import Runs, differences, levels
+from sojourn.paper.cifar10.settled import ENDS, THREE, nearest, refined, settled
+from sojourn.paper.cifar10.size import FAST, FULL, Size
+from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
+from sojourn.paper.claim import Claim, claim
 from sojourn.paper.experiment import Experiment, Watch
+from sojourn.paper.tuned import accuracy, reached, worth_of
 from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "cifar10"
 BASELINE = "asyncsgd"
+NEEDED = ("search", "refine", "table")  # without these there is nothing to say
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     """Tables, pictures and claims, from kept results or from a small training."""
     with TemporaryDirectory(prefix="sojourn-") as work:
         if not fast:
-            return made(FULL, Path(work), KEPT, folder)
+            return Made(FULL, Path(work), KEPT, folder).claims()
         TRAINING.train(FAST, Path(work), folder / "results", watch)
-        claims = made(FAST, Path(work), folder / "results", folder)
+        claims = Made(FAST, Path(work), folder / "results", folder).claims()
     return [replace(one, paper="-", verdict="not stated", rule="small, on digits: nothing is judged") for one in claims]
 
 
-def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
-    """All that is made from the ledgers of a size."""
-    search = ledger_of("search", results)
-    found, every = settled(size, work, search), nearest(size, work, search)
-    rates = {method: one.rate for method, (_, one) in settled_rates(size, work, search).items()}
-    table = ledger_of("table", results).by_method(cells_of("table", size, work, results))
-    write_csv(folder / "readings.csv", _readings(size, every))
-    write_csv(folder / "differences.csv", differences(table))
-    _write(folder, "table", table, rates)
-    _draw(table, folder / "table", f"{size.data}: the paper's methods under the settled reading", size)
-    return [
-        *of_the_table(size, table, found, rates),
-        *_users(size, work, results, folder),
-        *of_the_readings(size, every),
-    ]
+class Made:
+    """What is made from the ledgers of a size."""
 
+    def __init__(self, size: Size, work: Path, results: Path, folder: Path) -> None:
+        TRAINING.check(size, work, results, NEEDED)
+        self.size, self.work, self.results, self.folder = size, work, results, folder
+        self.search = ledger_of("search", results)
+        self.settled = settled(size, work, self.search)
 
-def _users(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
-    """Each method at its best, where that has been trained."""
-    if not TRAINING.whole("trials", size, work, results) or not TRAINING.whole("favourable", size, work, results):
-        return []
-    best = ledger_of("favourable", results).by_method(cells_of("favourable", size, work, results))
-    tuned = favourable(size, work, ledger_of("search", results))
-    _write(folder, "favourable", best, {method: one.rate for method, (_, one) in tuned.items()})
-    _draw(best, folder / "favourable", f"{size.data}: each method at its best", size)
-    settings = {method: f"{reading.tasks(size)} tasks, rate {one.rate:g}" for method, (reading, one) in tuned.items()}
-    return of_users(size, best, settings)
+    def claims(self) -> list[Claim]:
+        """All of them; files are written on the way."""
+        every = nearest(self.size, self.work, self.search)
+        write_csv(self.folder / "readings.csv", self._readings())
+        write_csv(self.folder / "rates.csv", self._trials())
+        table, rates = self._table("table", "the paper's methods under the settled reading")
+        made = [*orders(table, "received"), *self._in_time(), *orders(table, "version"), *sizes(table)]
+        made += levels_of(self.size, table, rates, self.settled)
+        return [*made, *self._users(), *self._rates(), *of_the_readings(self.size, every)]
 
+    def _table(self, stage: str, title: str) -> tuple[Runs, dict[str, float]]:
+        """The runs of a table and the rates of its methods; its files are written."""
+        size, runs = self.size, self._runs(stage)
+        rates = {method: one.rate for method, (_, one) in chosen(stage, size, self.work, self.search).items()}
+        pairs = PAIRS if set(THREE) == set(runs) else [(method, BASELINE) for method in runs if method != BASELINE]
+        write_csv(self.folder / f"{stage}.csv", standing(runs, BASELINE))
+        write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates))
+        write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))
+        from sojourn.report.comparison_figures import comparison_picture
 
-def _write(folder: Path, name: str, runs: Runs, rates: Mapping[str, float]) -> None:
-    write_csv(folder / f"{name}.csv", standing(runs, BASELINE))
-    write_csv(folder / f"{name}-levels.csv", levels(runs, rates))
+        named = {TITLES.get(method, method): mine for method, mine in runs.items()}
+        seeds = min(len(mine) for mine in runs.values())
+        title = f"{size.data}: {title}, mean of {seeds} seeds"
+        comparison_picture(list(curves(named)), "accuracy", self.folder / stage, title)
+        return runs, rates
 
+    def _runs(self, stage: str) -> Runs:
+        cells = cells_of(stage, self.size, self.work, self.results)
+        return ledger_of(stage, self.results).by_method(cells)
 
-def _readings(size: Size, every: list[Standing]) -> list[dict[str, Any]]:
-    rows = []
-    for one in every:
-        row: dict[str, Any] = {"reading": one.reading.name(size), "fedbuff_read": ENDS[one.buffered]}
-        for method, best in one.best.items():
-            row |= {method: best.accuracy, f"{method}_rate": best.rate, f"{method}_edge": best.edge}
-        rows.append({**row, "distance": one.distance})
-    return rows
+    def _whole(self, *stages: str) -> bool:
+        return all(TRAINING.whole(stage, self.size, self.work, self.results) for stage in stages)
 
+    def _in_time(self) -> list[Claim]:
+        """Orders per unit of time, at rates chosen for a time."""
+        if not self._whole("in-time"):
+            return [claim("orders per unit of time, at rates chosen for a time", "-", "not trained yet", error="-")]
+        return orders(self._table("in-time", "the same at rates chosen for a time")[0], "time")
 
-def _draw(runs: Runs, path: Path, title: str, size: Size) -> None:
-    from sojourn.report.comparison_figures import comparison_picture
+    def _users(self) -> list[Claim]:
+        """Each method at its best in the same virtual time."""
+        if not self._whole("trials", "favourable"):
+            return [claim("each method at its best in the same virtual time", "-", "not trained yet", error="-")]
+        runs, rates = self._table("favourable", "each method at its best")
+        tuned = chosen("favourable", self.size, self.work, self.search)
+        said = {method: f"{one.tasks(self.size)} tasks, rate {rates[method]:g}" for method, (one, _) in tuned.items()}
+        return of_users(self.size, runs, said, rates)
 
-    named = {TITLES.get(method, method): mine for method, mine in runs.items()}
-    comparison_picture(list(curves(named)), "accuracy", path, f"{title}, mean of {size.final_seeds} seeds")
+    def _rates(self) -> list[Claim]:
+        made = refined(self.size, self.work, self.settled, self.search)
+        worth = partial(accuracy, most=self.settled.reading.most(self.size))
+        return of_the_rates({one: reached(made.cells, one, self.search, worth) for one in THREE}, made.best)
+
+    def _readings(self) -> Iterator[dict[str, Any]]:
+        for one in nearest(self.size, self.work, self.search):
+            row: dict[str, Any] = {"reading": one.reading.name(self.size), "fedbuff_read": ENDS[one.end]}
+            for method, best in one.best.items():
+                row |= {method: best.accuracy, f"{method}_rate": best.rate, f"{method}_edge": best.edge}
+            yield {**row, "distance": one.distance}
+
+    def _trials(self) -> Iterator[dict[str, Any]]:
+        """Every run of the search: all rates of all readings, as they stand in the ledger."""
+        for cell, row in self.search.runs.items():
+            marks = {key: row[key] for key in ("reading", "method", "rate", "seed", "state")}
+            yield {**marks, "accuracy": worth_of(cell, self.search, accuracy)}
 
 
 EXPERIMENT = Experiment(

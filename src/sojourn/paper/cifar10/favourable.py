@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.readings import FAST, IDLE, PLANNED, Reading
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, Reading
 from sojourn.paper.cifar10.search import Chosen, Tried, tried
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger
 
-METHODS = ("asyncsgd", "generalized", FAST, "fedbuff", IDLE)
+METHODS = ("asyncsgd", "generalized", FASTER, "fedbuff", IDLE)
 SHARES = (0.1, 0.5, 1.0)
 
 

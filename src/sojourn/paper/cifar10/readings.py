@@ -20,7 +20,7 @@ from sojourn.paper.cifar10.size import FAST_FAVOURED, Size
 from sojourn.paper.fleets import SLOW_FAVOURED, SLOW_RATE
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
-PLANNED, FAST, IDLE = "generalized, planned", "generalized, fast favoured", "fedbuff, idle clients"
+PLANNED, FASTER, IDLE = "generalized, planned", "generalized, fast favoured", "fedbuff, idle clients"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
 
@@ -61,7 +61,7 @@ class Reading:
     """How the server moves."""
 
     @property
-    def buffered(self) -> tuple[str, ...]:
+    def ends(self) -> tuple[str, ...]:
         """Where FedBuff may be read: see `settled`."""
         if self.axis == "rounds":
             return ("end",)
@@ -110,7 +110,7 @@ def algorithm(size: Size, method: str) -> dict[str, Any]:
     return {
         "asyncsgd": {"algorithm": "asyncsgd"},
         "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(SLOW_FAVOURED)},
-        FAST: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
+        FASTER: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
         IDLE: {"algorithm": f"fedbuff(size={size.buffer})"},
     }[method]

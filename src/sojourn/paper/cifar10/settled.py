@@ -1,6 +1,7 @@
 """Which reading comes nearest to the paper's three numbers, each method at its best rate on held-out examples.
 
-Under that one every method is tried at two rates more, on either side of its best.
+Under that one every method is tried at two rates more, on either side of its best. What is best after so many updates
+need not be best after so much time, so that each method has a rate for either.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class Standing(NamedTuple):
 
     reading: Reading
     """Which."""
-    buffered: str
+    end: str
     """Where FedBuff is read."""
     best: Mapping[str, Best]
     """By method; empty where it was not tried whole."""
@@ -46,7 +47,8 @@ class Standing(NamedTuple):
 
 def nearest(size: Size, folder: Path, ledger: Ledger) -> list[Standing]:
     """The readings, the nearest first; those that were not tried whole at the end."""
-    found = [_standing(size, folder, reading, ends, ledger) for reading in readings() for ends in reading.buffered]
+    every = (_standing(size, folder, reading, end, ledger) for reading in readings() for end in reading.ends)
+    found = [one for one in every if one is not None]
     return sorted(found, key=lambda one: (one.distance != one.distance, one.distance))
 
 
@@ -67,19 +69,37 @@ def refined(size: Size, folder: Path, found: Standing, ledger: Ledger) -> Tried:
             cells += trials(size, folder, found.reading, method, (float(f"{rate:.3g}"),))
     if ledger.missing(cells):
         return Tried(cells, {})
-    return Tried(cells, {method: _best(size, found.reading, found.buffered, cells, method, ledger) for method in THREE})
+    return Tried(cells, {method: _best(size, found.reading, found.end, cells, method, ledger) for method in THREE})
 
 
-def _standing(size: Size, folder: Path, reading: Reading, ends: str, ledger: Ledger) -> Standing:
+def refined_in_time(size: Size, folder: Path, found: Standing, ledger: Ledger) -> Tried:
+    """The same cells, and each method's best by the time at which the first of all runs ends."""
+    made = refined(size, folder, found, ledger)
+    if not made.best:
+        return made
+    until = min(ledger.curves[cell.hash][-1]["time"] for _, cell in made.cells)
+    worth = partial(accuracy, axis="time", most=until)
+    return Tried(made.cells, {method: best_of(made.cells, method, ledger, worth) for method in THREE})
+
+
+def _standing(size: Size, folder: Path, reading: Reading, end: str, ledger: Ledger) -> Standing | None:
+    """None where FedBuff does not come as far as that."""
     made = tried(size, folder, reading, THREE, ledger)
     if not made.best:
-        return Standing(reading, ends, {})
-    return Standing(reading, ends, {**made.best, "fedbuff": _best(size, reading, ends, made.cells, "fedbuff", ledger)})
+        return Standing(reading, end, {})
+    if end == "buffers" and _buffers(made.cells, ledger) < size.steps:
+        return None
+    return Standing(reading, end, {**made.best, "fedbuff": _best(size, reading, end, made.cells, "fedbuff", ledger)})
 
 
-def _best(size: Size, reading: Reading, ends: str, cells: list[Marked], method: str, ledger: Ledger) -> Best:
+def _buffers(cells: list[Marked], ledger: Ledger) -> float:
+    """The fewest that a run of FedBuff has filled."""
+    return min(ledger.curves[cell.hash][-1]["version"] for marks, cell in cells if marks["method"] == "fedbuff")
+
+
+def _best(size: Size, reading: Reading, end: str, cells: list[Marked], method: str, ledger: Ledger) -> Best:
     """A method's best rate, where the reading reads it."""
-    if method == "fedbuff" and ends != "end":
-        axis = "version" if ends == "buffers" else "received"
+    if method == "fedbuff" and end != "end":
+        axis = "version" if end == "buffers" else "received"
         return best_of(cells, method, ledger, partial(accuracy, axis=axis, most=size.steps))
     return best_of(cells, method, ledger, partial(accuracy, most=reading.most(size)))

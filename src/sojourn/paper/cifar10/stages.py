@@ -1,8 +1,8 @@
 """What is trained, in the order in which one thing follows from the other.
 
 search       the readings of the paper                          refine       the settled one at finer rates
-table        the three methods under the settled reading        trials       further methods and numbers of tasks
-favourable   each method at its best
+table        the three methods under the settled reading        in-time      the same at rates chosen for a time
+trials       further methods and numbers of tasks               favourable   each method at its best
 """
 
 from pathlib import Path
@@ -12,17 +12,19 @@ from sojourn.paper.cifar10.favourable import favourable, favourable_trials
 from sojourn.paper.cifar10.finals import finals
 from sojourn.paper.cifar10.readings import readings
 from sojourn.paper.cifar10.search import Chosen, tried
-from sojourn.paper.cifar10.settled import THREE, refined, settled
+from sojourn.paper.cifar10.settled import THREE, refined, refined_in_time, settled
 from sojourn.paper.cifar10.size import FAST, FULL, Size
 from sojourn.paper.ledger import Ledger, Marked
 from sojourn.paper.training import Training
 
-STAGES = ("search", "refine", "table", "trials", "favourable")
+STAGES = ("search", "refine", "table", "in-time", "trials", "favourable")
 
 
 def ledger_of(stage: str, results: Path) -> Ledger:
-    """The ledger of a stage; all that choose by held-out examples share one, since they share trials."""
-    return Ledger.load(results / (stage if stage in ("table", "favourable") else "search"))
+    """The ledger of a stage; those that share runs share one: all that choose by held-out examples, and both tables."""
+    return Ledger.load(
+        results / {"table": "table", "in-time": "table", "favourable": "favourable"}.get(stage, "search")
+    )
 
 
 def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
@@ -34,14 +36,15 @@ def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
         return refined(size, work, settled(size, work, search), search).cells
     if stage == "trials":
         return [cell for _, made in favourable_trials(size, work, search) for cell in made.cells]
-    chosen = settled_rates if stage == "table" else favourable
-    return list(finals(size, work, chosen(size, work, search)))
+    return list(finals(size, work, chosen(stage, size, work, search)))
 
 
-def settled_rates(size: Size, work: Path, search: Ledger) -> Chosen:
-    """The paper's methods under the settled reading, each at its best rate."""
+def chosen(stage: str, size: Size, work: Path, search: Ledger) -> Chosen:
+    """What the methods of a table are run at."""
+    if stage == "favourable":
+        return favourable(size, work, search)
     found = settled(size, work, search)
-    best = refined(size, work, found, search).best
+    best = (refined if stage == "table" else refined_in_time)(size, work, found, search).best
     if not best:
         raise SojournError("the settled reading was not tried whole at finer rates; go on with the stage refine")
     return {method: (found.reading, one) for method, one in best.items()}

@@ -23,13 +23,12 @@ from sojourn.paper.ledger import Ledger
 from sojourn.paper.tinyimagenet.methods import METHODS, TITLES
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
 from sojourn.paper.tinyimagenet.stages import TRAINING, cells_of, ledger_of, trials, tuned
-from sojourn.paper.tuned import LAST, Best, accuracy_in_time, worth_of
+from sojourn.paper.tuned import EDGES, LAST, Best, accuracy_in_time, worth_of
 from sojourn.sweep.found import Found
 from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
 BASELINE = "asyncsgd"
-EDGES = {"": "", "lower": ", the least tried", "upper": ", the largest tried"}
 
 Runs = dict[str, dict[int, Found]]
 

@@ -1,0 +1,181 @@
+"""Claims about CIFAR-10: orders first, then their sizes, levels, what a user would want, and the search."""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
+from sojourn.paper.cifar10.readings import PAPER
+from sojourn.paper.cifar10.settled import ENDS, Standing
+from sojourn.paper.cifar10.size import Size
+from sojourn.paper.claim import Claim, claim, numbers
+from sojourn.paper.tuned import EDGES, Best
+
+TITLES = {"fedbuff": "FedBuff", "asyncsgd": "AsyncSGD", "generalized": "Generalized AsyncSGD"}
+PAIRS = (("generalized", "asyncsgd"), ("asyncsgd", "fedbuff"), ("generalized", "fedbuff"))
+UNITS = {
+    "received": ("update", "updates"),
+    "time": ("unit of time", "units of time"),
+    "version": ("server step", "steps"),
+}
+TARGET = 66.0
+SEEDS_OF_THE_PAPER = 10
+BOTH = f"over the {LAST_PART} of the way, and by the last model"
+ORDER = (
+    f"the 95% intervals of the paired difference lie above zero, {BOTH}; disagrees: both below; else too close to call"
+)
+
+Row = Mapping[str, Any]
+
+
+def orders(runs: Runs, axis: str) -> list[Claim]:
+    """Who is above whom on an axis; with server steps where they are not updates."""
+    pairs = [pair for pair in PAIRS if axis != "version" or "fedbuff" in pair]
+    rows = list(differences(runs, pairs, [axis]))
+    return [_order(*rows[first : first + len(MEASURES)]) for first in range(0, len(rows), len(MEASURES))]
+
+
+def sizes(runs: Runs) -> list[Claim]:
+    """By how much, per update, beside what the paper prints."""
+    rows = list(differences(runs, PAIRS, ["received"]))
+    return [_size(*rows[first : first + len(MEASURES)]) for first in range(0, len(rows), len(MEASURES))]
+
+
+def levels_of(size: Size, runs: Runs, rates: Mapping[str, float], found: Standing) -> list[Claim]:
+    """Accuracies of the three methods, and whether the paper's is reached."""
+    every = list(levels(runs, rates))
+    by_method = {one.name: [row for row in every if row["method"] == one.name] for one in PAPER}
+    made = [_level(one.name, one.paper, one.spread, *by_method[one.name]) for one in PAPER]
+    return [*made, _target(size, found, *by_method["generalized"])]
+
+
+def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping[str, float]) -> list[Claim]:
+    """Each method at its best in the same virtual time, the best first."""
+    rows = {row["method"]: row for row in levels(runs, rates, "time") if row["measure"] == LAST_PART}
+    pairs = [(method, "asyncsgd") for method in runs if method != "asyncsgd"]
+    apart = {row["method"]: row for row in differences(runs, pairs, ["time"]) if row["measure"] == LAST_PART}
+    made = []
+    for method, row in sorted(rows.items(), key=lambda pair: -pair[1]["accuracy"]):
+        above = f"; above AsyncSGD by {_points(apart[method])}" if method in apart else ""
+        note = f"{settings[method]}; {row['accuracy_low']:.1f} to {row['accuracy_high']:.1f}{above}"
+        name = TITLES.get(method, method)
+        statement = f"{name}, tuned for virtual time {size.time:g}: mean over the {LAST_PART} of it"
+        made.append(claim(statement, "-", f"{row['accuracy']:.1f}%", error=f"{_error(row):.1f}", note=note))
+    return made
+
+
+def of_the_rates(tried: Mapping[str, Mapping[float, float]], best: Mapping[str, Best]) -> list[Claim]:
+    """What every rate came to under the settled reading, on held-out examples."""
+    return [
+        claim(
+            f"{TITLES[method]} under the settled reading, held out, at rates {numbers_of(grid)}",
+            "-",
+            numbers([grid[rate] for rate in sorted(grid)], 3, "%"),
+            error="-",
+            note=f"chosen: {best[method].rate:g}",
+        )
+        for method, grid in tried.items()
+    ]
+
+
+def of_the_readings(size: Size, every: Sequence[Standing]) -> list[Claim]:
+    """One claim a reading, the nearest first; of those that differ in where FedBuff is read only the nearer."""
+    firsts: dict[str, Standing] = {}
+    for one in every:
+        firsts.setdefault(one.reading.name(size), one)
+    return [_reading(name, one) for name, one in firsts.items()]
+
+
+def numbers_of(grid: Mapping[float, Any]) -> str:
+    """Rates with strokes between."""
+    return " / ".join(f"{rate:.3g}" for rate in sorted(grid))
+
+
+def _order(part: Row, last: Row) -> Claim:
+    """Confirmed, refuted, or too close to call; nothing where a run diverged."""
+    one, other = part["method"], part["less"]
+    per, many = UNITS[part["axis"]]
+    steps = "; a server step of FedBuff takes a buffer of updates" if part["axis"] == "version" else ""
+    ends = [row[key] for row in (part, last) for key in ("difference_low", "difference_high")]
+    return claim(
+        f"{TITLES[one]} above {TITLES[other]}, per {per}",
+        "above, per CS step" if part["axis"] != "time" else "above; time not stated",
+        f"{part['difference']:+.1f} / {last['difference']:+.1f} points",
+        error=f"95%: {_range(part)} / {_range(last)}",
+        holds=[end > 0 for end in ends] if _known(part, last) else (),
+        rule=ORDER,
+        note=f"at {part['at']:.4g} {many}{steps}",
+    )
+
+
+def _size(part: Row, last: Row) -> Claim:
+    printed = {one.name: one.paper for one in PAPER}
+    theirs = printed[part["method"]] - printed[part["less"]]
+    inside = [row["difference_low"] <= theirs <= row["difference_high"] for row in (part, last)]
+    return claim(
+        f"{TITLES[part['method']]} less {TITLES[part['less']]}, per update",
+        f"{theirs:+.1f} points",
+        f"{part['difference']:+.1f} / {last['difference']:+.1f} points",
+        error=f"95%: {_range(part)} / {_range(last)}",
+        holds=inside if _known(part, last) else (),
+        rule=f"the paper's difference lies within the 95% interval, {BOTH}",
+    )
+
+
+def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Claim:
+    near = [
+        abs(row["accuracy"] - paper) <= 2 * sqrt(_error(row) ** 2 + spread**2 / SEEDS_OF_THE_PAPER)
+        for row in (part, last)
+    ]
+    return claim(
+        f"test accuracy of {TITLES[method]}",
+        f"{paper:.2f} ± {spread:.2f}%",
+        " / ".join(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
+        error=" / ".join(f"{_error(row):.2f}" for row in (part, last)),
+        holds=near if part["accuracy"] == part["accuracy"] else (),
+        rule=f"means within two standard errors of their difference, {BOTH}; ± is the deviation between seeds",
+        note=f"95%: {' / '.join(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
+        f"{part['seeds']} seeds",
+    )
+
+
+def _target(size: Size, found: Standing, part: Row, last: Row) -> Claim:
+    values = [row["accuracy"] for row in (part, last)]
+    return claim(
+        f"Generalized AsyncSGD reaches {TARGET:g}% under the settled reading",
+        f"{PAPER[-1].paper}%",
+        numbers(values, 3, "%"),
+        error=" / ".join(f"{_error(row):.2f}" for row in (part, last)),
+        holds=[value >= TARGET for value in values] if part["accuracy"] == part["accuracy"] else (),
+        rule=f"at least {TARGET:g}%, {BOTH}",
+        note=f"settled: {found.reading.name(size)}; FedBuff read {ENDS[found.end]}",
+    )
+
+
+def _reading(name: str, one: Standing) -> Claim:
+    best = [one.best[contestant.name] for contestant in PAPER]
+    return claim(
+        f"reading: {name}",
+        numbers([contestant.paper for contestant in PAPER], 3, "%"),
+        numbers([each.accuracy for each in best], 3, "%"),
+        error="-",
+        note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates "
+        + " / ".join(f"{each.rate:.3g}{EDGES[each.edge]}" for each in best),
+    )
+
+
+def _known(*rows: Row) -> bool:
+    return all(row["difference_low"] == row["difference_low"] for row in rows)
+
+
+def _error(row: Row) -> float:
+    """Standard error of a level."""
+    return float(row["deviation"]) / sqrt(row["seeds"])
+
+
+def _range(row: Row, key: str = "difference", sign: str = "+") -> str:
+    return f"{row[f'{key}_low']:{sign}.1f} to {row[f'{key}_high']:{sign}.1f}"
+
+
+def _points(row: Row) -> str:
+    return f"{row['difference']:+.1f} points ({_range(row)})"

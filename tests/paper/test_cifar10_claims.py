@@ -1,0 +1,174 @@
+"""What is said of the table of CIFAR-10: by hand, from runs that are made up."""
+
+import csv
+import shutil
+from math import isnan, sqrt
+
+import pytest
+
+from sojourn.errors import SojournError
+from sojourn.paper.cifar10 import experiment
+from sojourn.paper.cifar10.claims import levels_of, of_users, orders, sizes
+from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, differences, levels, read
+from sojourn.paper.cifar10.experiment import KEPT, Made
+from sojourn.paper.cifar10.readings import PAPER, Reading
+from sojourn.paper.cifar10.settled import Standing
+from sojourn.paper.cifar10.size import FULL
+from sojourn.paper.cifar10.stages import TRAINING, cells_of, ledger_of
+from sojourn.paper.reproduce import reproduce
+from sojourn.paper.tuned import Best
+from sojourn.sweep.cell import Cell
+from sojourn.sweep.found import Found
+from sojourn.train.config import TrainConfig
+
+RATES = {one.name: 0.1 for one in PAPER}
+SETTLED = Standing(Reading("as many", 1, 0.1), "end", {one.name: Best(0.1, one.paper, "") for one in PAPER})
+
+
+def run_of(*accuracies, slow=1.0, buffer=1, diverged=False, folder=None):
+    """A run of 100 updates with an accuracy at every 10th, in percent."""
+    one = Found(Cell("made up", TrainConfig(fleet="fleet.csv", steps=100)), folder, diverged)
+    one.__dict__["rows"] = [
+        {"received": at, "gradients": at, "version": at / buffer, "time": slow * at, "accuracy": value / 100}
+        for at, value in zip(range(0, 110, 10), accuracies, strict=True)
+    ]
+    return one
+
+
+def flat(value, **how):
+    """A run with this accuracy all the way."""
+    return run_of(*[value] * 11, **how)
+
+
+def table(fedbuff, asyncsgd, generalized):
+    """Runs of ten seeds around these levels, the same noise for all."""
+    noise = [-2, -1, -1, 0, 0, 0, 0, 1, 1, 2]
+    levels = {"fedbuff": fedbuff, "asyncsgd": asyncsgd, "generalized": generalized}
+    return {
+        method: {
+            seed: flat(level + shift + 0.1 * (seed % 2), buffer=10 if method == "fedbuff" else 1)
+            for seed, shift in enumerate(noise)
+        }
+        for method, level in levels.items()
+    }
+
+
+def test_a_run_is_read_by_its_last_model_and_over_the_last_part_of_the_way():
+    one = run_of(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, slow=2.0)
+    assert read(one, LAST_MODEL, "received", 100) == pytest.approx(100)
+    assert read(one, LAST_PART, "received", 100) == pytest.approx(92.5)
+    assert read(one, LAST_MODEL, "received", 55) == pytest.approx(55)
+    assert read(one, LAST_PART, "time", 100) == pytest.approx(46.25)
+    assert isnan(read(flat(50, diverged=True), LAST_MODEL, "received", 100))
+
+
+def test_levels_have_mean_deviation_and_interval_over_the_seeds():
+    rows = list(levels({"asyncsgd": {0: flat(60), 1: flat(62), 2: flat(64)}}, RATES))
+    assert [row["measure"] for row in rows] == [LAST_PART, LAST_MODEL]
+    for row in rows:
+        assert row["accuracy"] == pytest.approx(62)
+        assert row["deviation"] == pytest.approx(2)
+        assert row["accuracy_high"] - 62 == pytest.approx(4.3027 * 2 / sqrt(3), rel=1e-4)
+
+
+def test_differences_are_paired_by_seed_where_the_shorter_run_ends():
+    rising = [10.0 * step for step in range(11)]
+    runs = {
+        "generalized": {0: run_of(*rising, slow=2.0), 1: run_of(*rising, slow=2.0)},
+        "asyncsgd": {1: flat(48), 0: flat(52)},
+    }
+    rows = {(row["axis"], row["measure"]): row for row in differences(runs, [("generalized", "asyncsgd")])}
+    assert rows["received", LAST_MODEL]["difference"] == pytest.approx(50)
+    assert rows["time", LAST_MODEL]["at"] == 100  # where the faster one has received all, the slower one half
+    assert rows["time", LAST_MODEL]["difference"] == pytest.approx(0)
+    assert rows["received", LAST_MODEL]["difference_high"] == pytest.approx(50 + 12.7062 * 2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("generalized", "verdict"), [(70, "agrees"), (60, "partly"), (50, "disagrees")])
+def test_an_order_is_confirmed_refuted_or_too_close_to_call(generalized, verdict):
+    runs = table(50, 60, generalized)
+    # pairs whose differences are not all the same
+    runs["generalized"] = {seed: flat(generalized + (-3) ** (seed % 2)) for seed in range(10)}
+    first = orders(runs, "received")[0]
+    assert first.statement == "Generalized AsyncSGD above AsyncSGD, per update"
+    assert first.verdict == verdict
+
+
+def test_an_order_counts_only_where_both_ways_of_reading_see_it():
+    runs = table(50, 60, 60)
+    ends_low = [70] * 10 + [50]
+    runs["generalized"] = {seed: run_of(*(value + 0.1 * seed for value in ends_low)) for seed in range(10)}
+    first = orders(runs, "received")[0]
+    assert first.ours.startswith("+3.6")  # over the last part it is above, its last models are below
+    assert " / -9.6" in first.ours
+    assert first.verdict == "partly"
+
+
+def test_a_run_that_diverged_decides_nothing():
+    runs = table(50, 60, 70)
+    runs["generalized"][3] = flat(70, diverged=True)
+    by_statement = {one.statement: one.verdict for one in [*orders(runs, "received"), *sizes(runs)]}
+    assert {verdict for key, verdict in by_statement.items() if "Generalized" in key} == {"not stated"}
+    assert by_statement["AsyncSGD above FedBuff, per update"] == "agrees"
+    levels = levels_of(FULL, runs, RATES, SETTLED)
+    assert [one.verdict for one in levels][2:] == ["not stated", "not stated"]
+
+
+def test_server_steps_are_compared_with_fedbuff_alone_whose_steps_are_others():
+    found = orders(table(50, 60, 70), "version")
+    assert [one.statement for one in found] == [
+        "AsyncSGD above FedBuff, per server step",
+        "Generalized AsyncSGD above FedBuff, per server step",
+    ]
+    assert all(one.note.startswith("at 10 steps") for one in found)
+
+
+def test_sizes_and_levels_agree_where_they_are_the_papers():
+    printed = table(*(one.paper for one in PAPER))
+    for one in PAPER:  # differences that vary between the seeds
+        printed[one.name] = {s: flat(one.paper + (s % 5 - 2) * len(one.name) / 5) for s in range(10)}
+    assert [one.verdict for one in sizes(printed)] == ["agrees"] * 3
+    assert [one.verdict for one in levels_of(FULL, printed, RATES, SETTLED)] == ["agrees"] * 4
+    poor = table(*(one.paper - 8 for one in PAPER))
+    assert [one.verdict for one in levels_of(FULL, poor, RATES, SETTLED)] == ["disagrees"] * 4
+
+
+def test_users_see_the_best_first_and_what_lies_between_it_and_asyncsgd():
+    runs = {**table(50, 60, 70), "generalized, planned": {seed: flat(65.0 + seed % 2) for seed in range(10)}}
+    found = of_users(FULL, runs, dict.fromkeys(runs, "10 tasks"), dict.fromkeys(runs, 0.1))
+    assert [one.statement.split(", tuned")[0] for one in found] == [
+        "Generalized AsyncSGD",
+        "generalized, planned",
+        "AsyncSGD",
+        "FedBuff",
+    ]
+    assert "above AsyncSGD by +10.0 points" in found[0].note
+    assert "above AsyncSGD" not in found[2].note
+
+
+def test_a_table_that_lacks_runs_is_refused(tmp_path):
+    shutil.copytree(KEPT, tmp_path / "results")
+    table = ledger_of("table", tmp_path / "results")
+    first = next(cell.hash for _, cell in cells_of("table", FULL, tmp_path, tmp_path / "results"))
+    del table.runs[first], table.curves[first]
+    table.save()
+    with pytest.raises(SojournError, match="1 of the 30 runs of stage table are not among the kept results of cifar10"):
+        Made(FULL, tmp_path, tmp_path / "results", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_fast_experiment_trains_all_stages_and_judges_nothing(tmp_path):
+    pytest.importorskip("matplotlib")
+    told = []
+    outcome = reproduce(experiment.EXPERIMENT, tmp_path, True, lambda *what: told.append(what))
+    assert list(dict.fromkeys(what for what, _, _ in told)) == list(TRAINING.stages)
+    assert {one.verdict for one in outcome.claims} == {"not stated"}
+    assert not [one for one in outcome.claims if one.ours == "not trained yet"]
+    for name in ("table", "in-time", "favourable"):
+        for ending in (".csv", "-levels.csv", "-differences.csv", ".png", ".svg"):
+            assert (outcome.folder / f"{name}{ending}").stat().st_size > 100
+    with (outcome.folder / "rates.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(ledger_of("search", outcome.folder / "results").runs)
+    best = max((row for row in rows if row["method"] == "asyncsgd"), key=lambda row: float(row["accuracy"]))
+    assert 20 < float(best["accuracy"]) <= 100
