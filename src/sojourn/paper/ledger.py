@@ -24,6 +24,7 @@ CURVE = (
     *("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy"),
     *("client_worst", "client_10", "client_50", "client_90", "staleness"),
 )
+AT_ONCE = 36  # cells between two writings of the ledger, unless as many as are trained together
 
 Marked = tuple[Mapping[str, Any], Cell]
 """What a cell is a run of, in words and numbers, and the cell."""
@@ -103,16 +104,17 @@ def train(
     together: int | None = None,
     going: Callable[[], bool] = lambda: True,
     watch: Callable[[int, int, str], None] | None = None,
-    at_once: int = 36,
+    checkpoint_seconds: float = 60.0,
 ) -> bool:
     """Train what is missing, some cells at a time, as long as `going`; whether all stand in the ledger now."""
-    left = ledger.missing(cells)
+    left, at_once = ledger.missing(cells), together or AT_ONCE
     for begin in range(0, len(left), at_once):
         if not going():
             return False
         part = left[begin : begin + at_once]
-        swept = run_cells([cell for _, cell in part], folder, together=together)
-        ledger.add(part, find([cell for _, cell in part], folder))
+        now = [cell for _, cell in part]
+        swept = run_cells(now, folder, together=together, checkpoint_seconds=checkpoint_seconds)
+        ledger.add(part, find(now, folder))
         if swept.interrupted:
             return False
         if swept.failures:

@@ -55,10 +55,11 @@ class Training(Generic[Size]):
         together: int | None = None,
         going: Callable[[], bool] = lambda: True,
         watch: Callable[[int, int, str], None] | None = None,
+        checkpoint_seconds: float = 60.0,
     ) -> bool:
         """Train a stage as long as `going`; whether it is whole. What came of some cells may ask for more of them."""
-        ledger = self.ledger_of(stage, results)
-        while train(self.cells_of(stage, size, work, results), ledger, work / stage, together, going, watch):
+        ledger, how = self.ledger_of(stage, results), (together, going, watch, checkpoint_seconds)
+        while train(self.cells_of(stage, size, work, results), ledger, work / stage, *how):
             if not ledger.missing(self.cells_of(stage, size, work, results)):
                 return True
         return False
@@ -91,7 +92,8 @@ class Training(Generic[Size]):
 
         folders = (arguments.work, arguments.results)
         try:
-            whole = self.train_stage(arguments.stage, size, *folders, arguments.together, going, say)
+            how = {"together": arguments.together, "checkpoint_seconds": arguments.checkpoint_seconds}
+            whole = self.train_stage(arguments.stage, size, *folders, going=going, watch=say, **how)
         except SojournError as error:
             raise SystemExit(f"error: {error}") from None
         typer.echo("all is done" if whole else "there is more to do: call it again")
@@ -105,4 +107,5 @@ def _parser(stages: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, default=Path("paper-runs"), help="folder of the runs")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after so many")
     parser.add_argument("--together", type=int, help="cells in common waves")
+    parser.add_argument("--checkpoint-seconds", type=float, default=60.0, help="time between two checkpoints of a run")
     return parser
