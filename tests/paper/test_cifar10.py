@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, UnreadableFile
 from sojourn.paper.cifar10.finals import finals
 from sojourn.paper.cifar10.readings import PAPER, Reading, algorithm, readings
 from sojourn.paper.cifar10.search import trials, tried
@@ -173,6 +173,21 @@ def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
         assert after.facts["partition_hash"] == before.facts["partition_hash"]
     assert train(cells, again, tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("runs", "curves", "message"),
+    [
+        ("a,b\n1,2\n", "", "runs.csv has no column cell: it is no ledger"),
+        ("cell,state\nabc,complete\n", "", "curves.csv has nothing of the run abc; restore both files"),
+        ("cell,state\nabc,complete\n", "cell,received,accuracy\nabc,1,much\n", "has 'much' where a number belongs"),
+    ],
+)
+def test_what_is_no_ledger_is_said_to_be_none(tmp_path, runs, curves, message):
+    (tmp_path / "runs.csv").write_text(runs)
+    (tmp_path / "curves.csv").write_text(curves)
+    with pytest.raises(UnreadableFile, match=message):
+        Ledger.load(tmp_path)
 
 
 def test_training_stops_between_cells_when_its_time_is_up(tmp_path):

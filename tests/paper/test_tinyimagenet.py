@@ -119,6 +119,24 @@ def test_the_command_says_what_is_left(tmp_path, monkeypatch, capsys):
         called("table")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--together", "0"], "--together must be at least 1, got 0"),
+        (["--checkpoint-seconds", "-1"], r"--checkpoint-seconds must not be negative, got -1\.0"),
+        (["--work", "FILE"], "--work must be a folder, .*file is a file; name another"),
+        (["--results", "FILE"], "--results must be a folder, .*file is a file; name another"),
+    ],
+)
+def test_a_command_that_cannot_be_followed_is_refused_before_anything_is_trained(tmp_path, monkeypatch, words, message):
+    (tmp_path / "file").write_text("mine")
+    given = [word.replace("FILE", str(tmp_path / "file")) for word in words]
+    monkeypatch.setattr(sys, "argv", ["tinyimagenet", "trials", "--fast", "--results", str(tmp_path), *given])
+    with pytest.raises(SystemExit, match=f"error: {message}"):
+        TRAINING.command()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def rows_of(path):
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))

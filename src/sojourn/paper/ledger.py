@@ -45,10 +45,17 @@ class Ledger:
     def load(cls, folder: str | Path) -> "Ledger":
         """Read what is there."""
         ledger = cls(Path(folder))
-        for row in _rows(ledger.folder / "runs.csv"):
+        if ledger.folder.exists() and not ledger.folder.is_dir():
+            raise UnreadableFile(f"{folder} is a file, ledgers lie in a folder; name another")
+        for row in _rows(ledger.folder / "runs.csv", "cell", "state"):
             ledger.runs[row["cell"]] = row
-        for row in _rows(ledger.folder / "curves.csv"):
+        for row in _rows(ledger.folder / "curves.csv", "cell", "accuracy"):
             ledger.curves.setdefault(row.pop("cell"), []).append({key: _number(row[key]) for key in row})
+        bare = next((cell for cell in ledger.runs if cell not in ledger.curves), None)
+        if bare is not None:
+            raise UnreadableFile(
+                f"{folder}: curves.csv has nothing of the run {bare}; restore both files, or remove both"
+            )
         return ledger
 
     def missing(self, cells: Iterable[Marked]) -> list[Marked]:
@@ -131,15 +138,22 @@ def _told(cell: Cell) -> dict[str, Any]:
     return {key: value for key, value in asdict(cell.config).items() if value != usual[key] and key != "fleet"}
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _rows(path: Path, *needed: str) -> list[dict[str, str]]:
     if not path.exists():
         return []
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+            rows = list(csv.DictReader(file))
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise UnreadableFile(f"{path} cannot be read ({error}); restore it, or remove it to train anew") from None
+    lacking = [key for key in needed if rows and rows[0].get(key) is None]
+    if lacking:
+        raise UnreadableFile(f"{path} has no column {lacking[0]}: it is no ledger; restore it, or name another folder")
+    return rows
 
 
-def _number(text: str) -> float:
-    return float(text) if text else float("nan")
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text else float("nan")
+    except ValueError:
+        raise UnreadableFile(f"curves.csv of a ledger has '{text}' where a number belongs; restore it") from None

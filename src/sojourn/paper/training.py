@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import typer
 
-from sojourn.errors import SojournError
+from sojourn.errors import InvalidInput, SojournError
 from sojourn.paper.experiment import Watch
 from sojourn.paper.ledger import Ledger, Marked, train
 
@@ -92,11 +92,23 @@ class Training(Generic[Size]):
 
         folders = (arguments.work, arguments.results)
         try:
+            _check(arguments)
             how = {"together": arguments.together, "checkpoint_seconds": arguments.checkpoint_seconds}
             whole = self.train_stage(arguments.stage, size, *folders, going=going, watch=say, **how)
         except SojournError as error:
             raise SystemExit(f"error: {error}") from None
         typer.echo("all is done" if whole else "there is more to do: call it again")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for key in ("work", "results"):
+        path = getattr(arguments, key)
+        if path.exists() and not path.is_dir():
+            raise InvalidInput(f"--{key} must be a folder, {path} is a file; name another")
+    if arguments.together is not None and arguments.together < 1:
+        raise InvalidInput(f"--together must be at least 1, got {arguments.together}")
+    if not arguments.checkpoint_seconds >= 0:
+        raise InvalidInput(f"--checkpoint-seconds must not be negative, got {arguments.checkpoint_seconds}")
 
 
 def _parser(stages: Sequence[str]) -> argparse.ArgumentParser:

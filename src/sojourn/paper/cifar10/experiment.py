@@ -4,7 +4,7 @@ The full size was trained on a GPU; its ledgers are kept with this package, and 
 Fast, all of it is trained on digits with ten clients, which tests the way and not the paper: nothing is judged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from sojourn.paper.cifar10.claims import (
     sizes,
 )
 from sojourn.paper.cifar10.compared import Runs, differences, levels
-from sojourn.paper.cifar10.settled import ENDS, THREE, nearest, refined, settled
+from sojourn.paper.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
 from sojourn.paper.cifar10.size import FAST, FULL, Size
 from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
 from sojourn.paper.claim import Claim, claim
@@ -58,7 +58,7 @@ class Made:
     def claims(self) -> list[Claim]:
         """All of them; files are written on the way."""
         every = nearest(self.size, self.work, self.search)
-        write_csv(self.folder / "readings.csv", self._readings())
+        write_csv(self.folder / "readings.csv", self._readings(every))
         write_csv(self.folder / "rates.csv", self._trials())
         table, rates = self._table("table", "the paper's methods under the settled reading")
         made = [*orders(table, "received"), *self._in_time(), *orders(table, "version"), *sizes(table)]
@@ -108,8 +108,8 @@ class Made:
         worth = partial(accuracy, most=self.settled.reading.most(self.size))
         return of_the_rates({one: reached(made.cells, one, self.search, worth) for one in THREE}, made.best)
 
-    def _readings(self) -> Iterator[dict[str, Any]]:
-        for one in nearest(self.size, self.work, self.search):
+    def _readings(self, every: Sequence[Standing]) -> Iterator[dict[str, Any]]:
+        for one in every:
             row: dict[str, Any] = {"reading": one.reading.name(self.size), "fedbuff_read": ENDS[one.end]}
             for method, best in one.best.items():
                 row |= {method: best.accuracy, f"{method}_rate": best.rate, f"{method}_edge": best.edge}
