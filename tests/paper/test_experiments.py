@@ -26,7 +26,7 @@ KNOWN = {
     "three-clusters": "adapdad",
     "step-size": "adadadadd",
     "physical-time": "dpapddpp",
-    "cifar10": "paa-dddadddap-" + 17 * "-",
+    "cifar10": "paapaadddadddap-" + 17 * "-",
 }
 QUICK = ("other-bounds", "scaling-limits", "step-size", "physical-time", "cifar10")
 PAGE = Path(__file__).parent.parent.parent / "docs" / "paper.md"
