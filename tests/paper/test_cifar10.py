@@ -1,12 +1,13 @@
 """The table of CIFAR-10: readings, search, settling, fresh seeds; on digits, with four clients."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from sojourn.errors import SojournError, UnreadableFile
 from sojourn.paper.cifar10.finals import finals
-from sojourn.paper.cifar10.readings import PAPER, Reading, algorithm, readings
+from sojourn.paper.cifar10.readings import PAPER, PLANNED, PURE, Reading, algorithm, readings
 from sojourn.paper.cifar10.search import trials, tried
 from sojourn.paper.cifar10.settled import THREE, nearest, refined, refined_in_time, settled
 from sojourn.paper.cifar10.size import FULL, Size
@@ -145,6 +146,19 @@ def test_fedbuff_is_not_read_after_more_buffers_than_it_filled(tmp_path):
     assert [one.end for one in nearest(FULL, tmp_path, ledger) if one.reading == NEAR] == ["end"]
 
 
+def test_a_user_sees_every_way_tried_as_often_and_the_finisher_s_with_a_task_a_client(tmp_path):
+    tries = Counter()
+    for marks, cell in cells_of("trials", FULL, tmp_path, tmp_path):
+        tries[marks["method"], cell.config.concurrency] += 1
+        assert (cell.config.time, cell.config.judged_on) == (FULL.time, "holdout")
+        assert (cell.config.algorithm == "asyncsgd(assignment=pure)") == (marks["method"] == PURE)
+    tasks = {method: [count for name, count in tries if name == method] for method, _ in tries}
+    assert set(tries.values()) == {4 * FULL.trial_seeds}
+    assert tasks.pop(PURE) == [FULL.clients]
+    assert tasks.pop(PLANNED) == [FULL.planned()[0]]
+    assert set(map(tuple, tasks.values())) == {(10, 50, 100)}
+
+
 def test_a_search_that_is_not_whole_settles_nothing(tmp_path):
     with pytest.raises(SojournError, match="readings were not tried whole"):
         cells_of("table", FULL, tmp_path, tmp_path)
@@ -204,7 +218,7 @@ def test_all_stages_follow_from_the_search(tmp_path):
             assert train(cells_of(stage, TINY, tmp_path, tmp_path), ledger, tmp_path / "work" / stage)
         assert ledger.missing(cells_of(stage, TINY, tmp_path, tmp_path)) == []
     assert 3 * TINY.final_seeds <= len(ledger_of("table", tmp_path).runs) <= 6 * TINY.final_seeds
-    assert len(ledger_of("favourable", tmp_path).runs) == 6 * TINY.final_seeds
+    assert len(ledger_of("favourable", tmp_path).runs) == 7 * TINY.final_seeds
     search = ledger_of("search", tmp_path)
     for stage in ("table", "in-time"):
         rates = {(row["method"], float(row["rate"])) for row in ledger_of("table", tmp_path).runs.values()}

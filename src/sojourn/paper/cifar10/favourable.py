@@ -1,15 +1,16 @@
 """What a user would want to know: each method under the tuning that suits it best, in the same virtual time.
 
 The number of tasks in flight and the rate are tuned on held-out examples, for every method over the same grid of tasks
-and as many rates; the planner's plan has its own number of tasks. Two ways that the paper does not have stand beside
-its three: fast clients favoured, and FedBuff sending tasks to idle clients only.
+and as many rates; the planner's plan has its own number of tasks. Beside the paper's three ways stand others: fast
+clients favoured; FedBuff sending tasks to idle clients only; and AsyncSGD giving the finisher the next task, with a
+task a client, since who has none at first never gets one.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, Reading
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, PURE, Reading
 from sojourn.paper.cifar10.search import Chosen, Tried, tried
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger
@@ -23,8 +24,9 @@ def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> Iterator[tupl
     for share in SHARES:
         reading = Reading("periods", 1, share)
         yield reading, tried(size, folder, reading, METHODS, ledger)
-    reading = Reading("periods", 1, size.planned()[0] / size.clients)
-    yield reading, tried(size, folder, reading, (PLANNED,), ledger)
+    for method, share in ((PURE, 1.0), (PLANNED, size.planned()[0] / size.clients)):
+        reading = Reading("periods", 1, share)
+        yield reading, tried(size, folder, reading, (method,), ledger)
 
 
 def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:

@@ -20,7 +20,8 @@ from sojourn.paper.cifar10.size import FAST_FAVOURED, Size
 from sojourn.paper.fleets import SLOW_FAVOURED, SLOW_RATE
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
-PLANNED, FASTER, IDLE = "generalized, planned", "generalized, fast favoured", "fedbuff, idle clients"
+PLANNED, FASTER = "generalized, planned", "generalized, fast favoured"
+IDLE, PURE = "fedbuff, idle clients", "asyncsgd, back to the finisher"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
 
@@ -109,6 +110,7 @@ def algorithm(size: Size, method: str) -> dict[str, Any]:
         return {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(size.planned()[1])}
     return {
         "asyncsgd": {"algorithm": "asyncsgd"},
+        PURE: {"algorithm": "asyncsgd(assignment=pure)"},
         "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(SLOW_FAVOURED)},
         FASTER: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
