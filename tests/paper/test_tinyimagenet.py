@@ -13,22 +13,22 @@ from sojourn.fleet import Fleet
 from sojourn.paper.ledger import Ledger
 from sojourn.paper.reproduce import reproduce
 from sojourn.paper.tinyimagenet.experiment import EXPERIMENT, made
-from sojourn.paper.tinyimagenet.methods import METHODS, RATES, algorithm, keys
+from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, RATES, algorithm, keys, local_steps
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import TRAINING, cells_of, finals, ledger_of, trials, tuned
-from sojourn.paper.tuned import Best, accuracy_in_time
+from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, finals, ledger_of, trials, tuned
+from sojourn.paper.tuned import accuracy_in_time
 from sojourn.train.build import check
 from sojourn.train.config import TrainConfig
 
 TINY = Size(
     clients=4, time=100.0, batch_size=8, data="digits", model="logistic", augment="none", precision="fp32", tasks=2,
-    buffer=2, round=1, contacts=2, local_steps=2, trial_seeds=1, final_seeds=2, caution="very small",
+    buffer=2, round=1, contacts=2, local_steps=(1, 2), trial_seeds=1, final_seeds=2, caution="very small",
 )  # fmt: skip
 
 
 def test_the_full_size_is_what_is_stated_and_what_was_decided_where_nothing_is():
     assert (FULL.clients, FULL.time, FULL.batch_size, FULL.tasks) == (100, 1000, 32, 50)
-    assert (FULL.buffer, FULL.round, FULL.contacts, FULL.local_steps) == (10, 10, 20, 20)
+    assert (FULL.buffer, FULL.round, FULL.contacts, FULL.local_steps) == (10, 10, 20, (1, 5, 20))
     assert (FULL.data, FULL.augment) == ("tiny-imagenet(per_class=100)", "flip")
     assert FULL.model == "resnet18(norm=batch, stem=pooled)"
     assert (FULL.precision, FULL.trial_seeds, FULL.final_seeds) == ("bf16", 1, 3)
@@ -37,16 +37,9 @@ def test_the_full_size_is_what_is_stated_and_what_was_decided_where_nothing_is()
 
 
 def test_methods_have_their_tasks_and_the_times_of_the_server():
-    assert algorithm(FULL, "fedavg") == {
-        "algorithm": "fedavg(interaction=3)",
-        "concurrency": 10,
-        "local_steps": 20,
-    }
+    assert algorithm(FULL, "fedavg") == {"algorithm": "fedavg(interaction=3)", "concurrency": 10}
     assert algorithm(FULL, "fedbuff") == {"algorithm": "fedbuff(size=10, dispatch=routed)", "concurrency": 50}
-    assert algorithm(FULL, "favano") == {
-        "algorithm": "favano(contacts=20, waiting=4, interaction=3)",
-        "local_steps": 20,
-    }
+    assert algorithm(FULL, "favano") == {"algorithm": "favano(contacts=20, waiting=4, interaction=3)"}
     assert algorithm(FULL, "asyncsgd") == {"algorithm": "asyncsgd", "concurrency": 50}
     assert algorithm(FULL, "generalized") == {
         "algorithm": "generalized-asyncsgd",
@@ -58,22 +51,25 @@ def test_methods_have_their_tasks_and_the_times_of_the_server():
 @pytest.mark.parametrize("size", [FULL, FAST], ids=["full", "fast"])
 def test_every_method_can_be_run(size, tmp_path):
     for method in METHODS:
-        config = TrainConfig(**keys(size, tmp_path, method), rate=0.1)
-        assert (config.time, config.partition) == (size.time, "iid")
-        assert Fleet.load(config.fleet).clients == size.clients
-        check(config)
+        for steps in local_steps(size, method):
+            config = TrainConfig(**keys(size, tmp_path, method, steps), rate=0.1)
+            assert (config.time, config.partition, config.local_steps) == (size.time, "iid", steps)
+            assert Fleet.load(config.fleet).clients == size.clients
+            check(config)
 
 
-def test_every_method_is_tried_at_as_many_rates_about_three_times_apart():
-    assert {len(RATES[method]) for method in METHODS} == {4}
+def test_every_method_is_tried_at_rates_about_three_times_apart_and_more_where_local_steps_are_tried_too():
+    assert {method: len(RATES[method]) for method in METHODS} == {
+        method: 5 if len(local_steps(FULL, method)) > 1 else 4 for method in METHODS
+    }
     for grid in RATES.values():
         assert all(2.9 < large / small < 3.4 for small, large in pairwise(grid))
 
 
 def test_trials_are_judged_on_held_out_examples_and_finals_on_the_test_set(tmp_path):
     tried = trials(FULL, tmp_path)
-    ended = finals(FULL, tmp_path, {method: Best(0.1, 50.0, "") for method in METHODS})
-    assert (len(tried), len(ended)) == (20, 15)
+    ended = finals(FULL, tmp_path, {method: Tuned(method, 1, 0.1) for method in METHODS})
+    assert (len(tried), len(ended)) == (42, 15)
     assert {(cell.config.judged_on, cell.config.holdout) for _, cell in tried} == {("holdout", 0.1)}
     assert {(cell.config.judged_on, cell.config.holdout) for _, cell in ended} == {("test", 0.0)}
     assert not {marks["seed"] for marks, _ in tried} & {marks["seed"] for marks, _ in ended}
@@ -89,22 +85,27 @@ def test_a_model_counts_for_as_long_as_the_server_has_it():
     )
 
 
-def test_the_best_rate_is_that_of_the_held_out_examples(tmp_path):
+def test_the_best_local_steps_and_rate_are_those_of_the_held_out_examples(tmp_path):
     ledger = Ledger(tmp_path / "trials")
     for marks, cell in trials(FULL, tmp_path):
         rate, grid = marks["rate"], RATES[marks["method"]]
-        ledger.runs[cell.hash] = {"cell": cell.hash, "state": "diverged" if rate == grid[3] else "complete"}
-        ledger.curves[cell.hash] = [{"time": 0.0, "accuracy": 0.9 if rate == grid[3] else rate / grid[3]}]
+        gone = rate == grid[-1]
+        worth = rate / grid[-1] + (0.1 if marks["local_steps"] == 5 else 0.0)
+        ledger.runs[cell.hash] = {"cell": cell.hash, "state": "diverged" if gone else "complete"}
+        ledger.curves[cell.hash] = [{"time": 0.0, "accuracy": 0.9 if gone else worth}]
     ledger.save()
     best = tuned(FULL, tmp_path, tmp_path)
-    assert {method: one.rate for method, one in best.items()} == {method: RATES[method][2] for method in METHODS}
+    assert {method: one.rate for method, one in best.items()} == {method: RATES[method][-2] for method in METHODS}
+    assert {method: one.local_steps for method, one in best.items()} == {
+        method: 5 if method in LOCAL else 1 for method in METHODS
+    }
     assert {one.edge for one in best.values()} == {""}
 
 
 def test_nothing_is_made_of_results_that_are_not_there(tmp_path):
-    with pytest.raises(SojournError, match="20 of 20 trials have not been trained; go on with the stage trials"):
+    with pytest.raises(SojournError, match="42 of 42 trials have not been trained; go on with the stage trials"):
         cells_of("table", FULL, tmp_path, tmp_path)
-    with pytest.raises(SojournError, match=r"20 of the 20 runs of stage trials .* python -m sojourn.paper.tinyimagen"):
+    with pytest.raises(SojournError, match=r"42 of the 42 runs of stage trials .* python -m sojourn.paper.tinyimagen"):
         made(FULL, tmp_path, tmp_path, tmp_path)
 
 
@@ -115,7 +116,7 @@ def test_the_command_says_what_is_left(tmp_path, monkeypatch, capsys):
 
     called("trials", "--fast", "--minutes", "0")
     assert capsys.readouterr().out == "there is more to do: call it again\n"
-    with pytest.raises(SystemExit, match="error: 20 of 20 trials have not been trained"):
+    with pytest.raises(SystemExit, match="error: 42 of 42 trials have not been trained"):
         called("table")
 
 
@@ -150,7 +151,7 @@ def is_consistent(size, folder, results, claims):
     assert {one.paper for one in claims} == {"figure only"}
     assert [size.caution in one.note for one in claims] == [True, False, False, False, False]
     tried = rows_of(folder / "rates.csv")
-    assert len(tried) == 4 * len(METHODS) * size.trial_seeds
+    assert len(tried) == size.trial_seeds * sum(len(RATES[one]) * len(local_steps(size, one)) for one in METHODS)
     for method, one in zip(METHODS, claims, strict=True):
         mine = [cell for cell, row in ledger.runs.items() if row["method"] == method]
         values = [100 * accuracy_in_time(ledger.curves[cell], size.time) for cell in mine]
@@ -158,7 +159,8 @@ def is_consistent(size, folder, results, claims):
         assert one.error == f"{stdev(values) / len(values) ** 0.5:.1f}"
         chosen = max((row for row in tried if row["method"] == method), key=lambda row: float(row["accuracy"]))
         assert chosen["chosen"] == "True"
-        assert {float(ledger.runs[cell]["rate"]) for cell in mine} == {float(chosen["rate"])}
+        for key in ("rate", "local_steps"):
+            assert {float(ledger.runs[cell][key]) for cell in mine} == {float(chosen[key])}
         assert f"rate {float(chosen['rate']):g}" in one.note
         for key, word in (("gradients", "gradients computed"), ("received", "updates received")):
             assert f"{fmean(float(ledger.runs[cell][key]) for cell in mine):.0f} {word}" in one.note

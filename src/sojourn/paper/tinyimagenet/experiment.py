@@ -20,10 +20,10 @@ from sojourn.csv_file import write_csv
 from sojourn.paper.claim import Claim, claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.ledger import Ledger
-from sojourn.paper.tinyimagenet.methods import METHODS, TITLES
+from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, TITLES
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import TRAINING, cells_of, ledger_of, trials, tuned
-from sojourn.paper.tuned import EDGES, LAST, Best, accuracy_in_time, worth_of
+from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
+from sojourn.paper.tuned import EDGES, LAST, accuracy_in_time, worth_of
 from sojourn.sweep.found import Found
 from sojourn.sweep.standing import curves, standing
 
@@ -59,13 +59,13 @@ def ends(size: Size, runs: Mapping[int, Found]) -> list[float]:
     return [nan if one.diverged else 100 * accuracy_in_time(one.rows, size.time) for one in runs.values()]
 
 
-def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Best]) -> list[dict[str, Any]]:
-    """Every rate that was tried and the accuracy on held-out examples, in percent."""
+def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Tuned]) -> list[dict[str, Any]]:
+    """All that was tried and the accuracy on held-out examples, in percent."""
     worth = partial(accuracy_in_time, end=size.time)
     rows = []
     for marks, cell in trials(size, work):
         one = best[marks["method"]]
-        chosen = marks["rate"] == one.rate
+        chosen = (marks["local_steps"], marks["rate"]) == (one.local_steps, one.rate)
         row = {**marks, "state": ledger.runs[cell.hash]["state"], "accuracy": worth_of(cell.hash, ledger, worth)}
         rows.append({**row, "chosen": chosen, "edge": one.edge if chosen else ""})
     return rows
@@ -79,18 +79,19 @@ def _draw(size: Size, runs: Runs, path: Path) -> None:
     comparison_picture(list(curves(named)), "accuracy", path, title)
 
 
-def _claim(size: Size, method: str, runs: Mapping[int, Found], best: Best) -> Claim:
+def _claim(size: Size, method: str, runs: Mapping[int, Found], best: Tuned) -> Claim:
     """What a method comes to, and what that took; the paper has no number to hold it against."""
     values = np.array(ends(size, runs))
     error = values.std(ddof=1) / sqrt(len(values)) if len(values) > 1 else nan
     gone = sum(one.diverged for one in runs.values())
+    steps = f"local steps {best.local_steps}, " if method in LOCAL else ""
     took = {key: fmean(one.last[key] for one in runs.values()) for key in ("gradients", "received", "version")}
     return claim(
         f"test accuracy of {TITLES[method]} by virtual time {size.time:g}, mean over the last {LAST:.0%} of it",
         "figure only",
         "diverged" if gone else f"{values.mean():.1f}%",
         error=f"{error:.1f}",
-        note=f"rate {best.rate:g}{EDGES[best.edge]}; {took['gradients']:.0f} gradients computed, "
+        note=f"{steps}rate {best.rate:g}{EDGES[best.edge]}; {took['gradients']:.0f} gradients computed, "
         f"{took['received']:.0f} updates received and {took['version']:.0f} server steps, on average over "
         f"{len(runs)} seeds" + (f", {gone} of which diverged" if gone else ""),
     )

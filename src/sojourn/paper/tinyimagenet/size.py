@@ -29,8 +29,8 @@ class Size(HalfSlow):
     """Clients of a round of FedAvg; not stated."""
     contacts: int
     """Clients that FAVANO calls in a period; not stated."""
-    local_steps: int
-    """Of a task of FedAvg, and at most of one of FAVANO; not stated."""
+    local_steps: tuple[int, ...]
+    """Tried for a task of FedAvg, and as the most of one of FAVANO; not stated."""
     trial_seeds: int
     """Of every rate tried."""
     final_seeds: int
@@ -42,11 +42,11 @@ class Size(HalfSlow):
 FULL = Size(
     clients=100, time=1000.0, batch_size=32, data="tiny-imagenet(per_class=100)",
     model="resnet18(norm=batch, stem=pooled)", augment="flip", precision="bf16", tasks=50, buffer=10,
-    round=10, contacts=20, local_steps=20, trial_seeds=1, final_seeds=3,
+    round=10, contacts=20, local_steps=(1, 5, 20), trial_seeds=1, final_seeds=3,
     caution="our own figure, with 20,000 of the 100,000 training images: no reproduction is claimed",
 )  # fmt: skip
 FAST = Size(
     clients=10, time=140.0, batch_size=16, data="digits", model="cnn", augment="none",
-    precision="fp32", tasks=5, buffer=3, round=2, contacts=2, local_steps=4, trial_seeds=1, final_seeds=2,
+    precision="fp32", tasks=5, buffer=3, round=2, contacts=2, local_steps=(1, 4), trial_seeds=1, final_seeds=2,
     caution="small, on digits: the way is tested, not the paper",
 )  # fmt: skip
