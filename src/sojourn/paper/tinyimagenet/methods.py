@@ -44,7 +44,7 @@ def keys(size: Size, folder: Path, method: str, steps: int) -> dict[str, Any]:
     """Of a run of a method with so many local steps, but for its rate and its seed."""
     return {
         **algorithm(size, method),
-        **({"local_steps": steps} if method in LOCAL else {}),
+        "local_steps": steps,
         "fleet": size.saved_fleet(folder),
         "data": size.data,
         "partition": "iid",
