@@ -15,6 +15,7 @@ from sojourn.paper import (
 )
 from sojourn.paper.cifar10 import experiment as cifar10
 from sojourn.paper.experiment import Experiment
+from sojourn.paper.tinyimagenet import experiment as tinyimagenet
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     stationarity.EXPERIMENT,
@@ -26,6 +27,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     step_size.EXPERIMENT,
     physical_time.EXPERIMENT,
     cifar10.EXPERIMENT,
+    tinyimagenet.EXPERIMENT,
 )
 ALL = "all"
 

@@ -64,13 +64,9 @@ class Training(Generic[Size]):
                 return True
         return False
 
-    def whole(self, stage: str, size: Size, work: Path, results: Path) -> bool:
-        """Whether all runs of a stage stand in its ledger."""
-        return not self.ledger_of(stage, results).missing(self.cells_of(stage, size, work, results))
-
-    def check(self, size: Size, work: Path, results: Path, stages: Sequence[str] = ()) -> None:
-        """Say what is missing of these stages, or of all, and how it is made."""
-        for stage in stages or self.stages:
+    def check(self, size: Size, work: Path, results: Path) -> None:
+        """Say of which stage runs are missing, and how they are made."""
+        for stage in self.stages:
             cells = self.cells_of(stage, size, work, results)
             left = len(self.ledger_of(stage, results).missing(cells))
             if left:

@@ -33,7 +33,15 @@ def comparison_picture(
         panel.set_ylabel(LABELS.get(key, key))
     if key == "accuracy":  # Student's interval knows of no such bounds
         panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False, fontsize=9)
+    _legend(figure, *panels[0, 0].get_legend_handles_labels())
     figure.suptitle(title, fontsize=11)
     return save(figure, path)
+
+
+def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Below the panels, in as many columns as the names leave room for, four at most."""
+    for columns in range(min(4, len(labels)), 0, -1):
+        legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()

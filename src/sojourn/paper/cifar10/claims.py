@@ -1,17 +1,27 @@
 """Claims about CIFAR-10: orders first, then their sizes, levels, what a user would want, and the search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
+from statistics import fmean
 from typing import Any
 
 from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
-from sojourn.paper.cifar10.readings import PAPER
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE
 from sojourn.paper.cifar10.settled import ENDS, Standing
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.claim import Claim, claim, numbers
 from sojourn.paper.tuned import EDGES, Best
+from sojourn.sweep.found import Found
 
-TITLES = {"fedbuff": "FedBuff", "asyncsgd": "AsyncSGD", "generalized": "Generalized AsyncSGD"}
+TITLES = {
+    "fedbuff": "FedBuff",
+    "asyncsgd": "AsyncSGD",
+    "generalized": "Generalized AsyncSGD",
+    FASTER: "Generalized AsyncSGD, fast clients favoured",
+    PLANNED: "Generalized AsyncSGD, the planner's plan",
+    IDLE: "FedBuff, tasks to idle clients",
+    PURE: "AsyncSGD, tasks to the finisher",
+}
 PAIRS = (("generalized", "asyncsgd"), ("asyncsgd", "fedbuff"), ("generalized", "fedbuff"))
 UNITS = {
     "received": ("update", "updates"),
@@ -50,18 +60,16 @@ def levels_of(size: Size, runs: Runs, rates: Mapping[str, float], found: Standin
 
 
 def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping[str, float]) -> list[Claim]:
-    """Each method at its best in the same virtual time, the best first."""
-    rows = {row["method"]: row for row in levels(runs, rates, "time") if row["measure"] == LAST_PART}
+    """Each method at its best in the same virtual time, the best over the last part of it first."""
+    every = list(levels(runs, rates, "time"))
+    rows = {method: [row for row in every if row["method"] == method] for method in runs}
     pairs = [(method, "asyncsgd") for method in runs if method != "asyncsgd"]
-    apart = {row["method"]: row for row in differences(runs, pairs, ["time"]) if row["measure"] == LAST_PART}
-    made = []
-    for method, row in sorted(rows.items(), key=lambda pair: -pair[1]["accuracy"]):
-        above = f"; above AsyncSGD by {_points(apart[method])}" if method in apart else ""
-        note = f"{settings[method]}; {row['accuracy_low']:.1f} to {row['accuracy_high']:.1f}{above}"
-        name = TITLES.get(method, method)
-        statement = f"{name}, tuned for virtual time {size.time:g}: mean over the {LAST_PART} of it"
-        made.append(claim(statement, "-", f"{row['accuracy']:.1f}%", error=f"{_error(row):.1f}", note=note))
-    return made
+    found = list(differences(runs, pairs, ["time"]))
+    apart = {method: [row for row in found if row["method"] == method] for method, _ in pairs}
+    return [
+        _of_user(size, method, rows[method], apart.get(method, []), runs[method], settings[method])
+        for method in sorted(runs, key=lambda method: -rows[method][0]["accuracy"])
+    ]
 
 
 def of_the_rates(tried: Mapping[str, Mapping[float, float]], best: Mapping[str, Best]) -> list[Claim]:
@@ -130,12 +138,27 @@ def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Cl
     return claim(
         f"test accuracy of {TITLES[method]}",
         f"{paper:.2f} ± {spread:.2f}%",
-        " / ".join(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
-        error=" / ".join(f"{_error(row):.2f}" for row in (part, last)),
+        _both(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
+        error=_both(f"{_error(row):.2f}" for row in (part, last)),
         holds=near if part["accuracy"] == part["accuracy"] else (),
         rule=f"means within two standard errors of their difference, {BOTH}; ± is the deviation between seeds",
-        note=f"95%: {' / '.join(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
+        note=f"95%: {_both(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
         f"{part['seeds']} seeds",
+    )
+
+
+def _of_user(
+    size: Size, method: str, both: Sequence[Row], apart: Sequence[Row], runs: Mapping[int, Found], setting: str
+) -> Claim:
+    less = f"; less AsyncSGD {_both(_with_range(row) for row in apart)}" if apart else ""
+    received, worst = (fmean(run.last[key] for run in runs.values()) for key in ("received", "client_worst"))
+    return claim(
+        f"{TITLES[method]}, tuned for virtual time {size.time:g}",
+        "-",
+        _both(f"{row['accuracy']:.1f}%" for row in both),
+        error=_both(f"{_error(row):.1f}" for row in both),
+        note=f"{setting}, {received:,.0f} updates, worst client {worst:.1%}; "
+        f"95%: {_both(_range(row, 'accuracy', '') for row in both)}{less}",
     )
 
 
@@ -145,7 +168,7 @@ def _target(size: Size, found: Standing, part: Row, last: Row) -> Claim:
         f"Generalized AsyncSGD reaches {TARGET:g}% under the settled reading",
         f"{PAPER[-1].paper}%",
         numbers(values, 3, "%"),
-        error=" / ".join(f"{_error(row):.2f}" for row in (part, last)),
+        error=_both(f"{_error(row):.2f}" for row in (part, last)),
         holds=[value >= TARGET for value in values] if part["accuracy"] == part["accuracy"] else (),
         rule=f"at least {TARGET:g}%, {BOTH}",
         note=f"settled: {found.reading.name(size)}; FedBuff read {ENDS[found.end]}",
@@ -177,5 +200,10 @@ def _range(row: Row, key: str = "difference", sign: str = "+") -> str:
     return f"{row[f'{key}_low']:{sign}.1f} to {row[f'{key}_high']:{sign}.1f}"
 
 
-def _points(row: Row) -> str:
-    return f"{row['difference']:+.1f} points ({_range(row)})"
+def _with_range(row: Row) -> str:
+    return f"{row['difference']:+.1f} ({_range(row)})"
+
+
+def _both(parts: Iterable[str]) -> str:
+    """What is read in two ways, with a stroke between."""
+    return " / ".join(parts)

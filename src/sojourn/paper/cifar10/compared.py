@@ -33,7 +33,7 @@ def levels(runs: Runs, rates: Mapping[str, float], axis: str = "received") -> It
         for measure in MEASURES:
             values = [read(run, measure, axis, end_of(run, axis)) for run in mine.values()]
             deviation = float(np.std(values, ddof=1)) if len(values) > 1 else nan
-            row = {"method": method, "rate": rates[method], "seeds": len(values), "measure": measure}
+            row = {"method": method, "axis": axis, "rate": rates[method], "seeds": len(values), "measure": measure}
             yield {**row, "deviation": deviation, **interval(values).named("accuracy")}
 
 

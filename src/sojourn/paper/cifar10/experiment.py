@@ -26,14 +26,13 @@ from sojourn.paper.cifar10.compared import Runs, differences, levels
 from sojourn.paper.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
 from sojourn.paper.cifar10.size import FAST, FULL, Size
 from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
-from sojourn.paper.claim import Claim, claim
+from sojourn.paper.claim import Claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.tuned import accuracy, reached, worth_of
 from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "cifar10"
 BASELINE = "asyncsgd"
-NEEDED = ("search", "refine", "table")  # without these there is nothing to say
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
@@ -50,7 +49,7 @@ class Made:
     """What is made from the ledgers of a size."""
 
     def __init__(self, size: Size, work: Path, results: Path, folder: Path) -> None:
-        TRAINING.check(size, work, results, NEEDED)
+        TRAINING.check(size, work, results)
         self.size, self.work, self.results, self.folder = size, work, results, folder
         self.search = ledger_of("search", results)
         self.settled = settled(size, work, self.search)
@@ -61,7 +60,8 @@ class Made:
         write_csv(self.folder / "readings.csv", self._readings(every))
         write_csv(self.folder / "rates.csv", self._trials())
         table, rates = self._table("table", "the paper's methods under the settled reading")
-        made = [*orders(table, "received"), *self._in_time(), *orders(table, "version"), *sizes(table)]
+        in_time, _ = self._table("in-time", "the same at rates chosen for a time")
+        made = [*orders(table, "received"), *orders(in_time, "time"), *orders(table, "version"), *sizes(table)]
         made += levels_of(self.size, table, rates, self.settled)
         return [*made, *self._users(), *self._rates(), *of_the_readings(self.size, every)]
 
@@ -71,11 +71,11 @@ class Made:
         rates = {method: one.rate for method, (_, one) in chosen(stage, size, self.work, self.search).items()}
         pairs = PAIRS if set(THREE) == set(runs) else [(method, BASELINE) for method in runs if method != BASELINE]
         write_csv(self.folder / f"{stage}.csv", standing(runs, BASELINE))
-        write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates))
+        write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, "received" if stage == "table" else "time"))
         write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))
         from sojourn.report.comparison_figures import comparison_picture
 
-        named = {TITLES.get(method, method): mine for method, mine in runs.items()}
+        named = {TITLES[method]: mine for method, mine in runs.items()}
         seeds = min(len(mine) for mine in runs.values())
         title = f"{size.data}: {title}, mean of {seeds} seeds"
         comparison_picture(list(curves(named)), "accuracy", self.folder / stage, title)
@@ -85,19 +85,8 @@ class Made:
         cells = cells_of(stage, self.size, self.work, self.results)
         return ledger_of(stage, self.results).by_method(cells)
 
-    def _whole(self, *stages: str) -> bool:
-        return all(TRAINING.whole(stage, self.size, self.work, self.results) for stage in stages)
-
-    def _in_time(self) -> list[Claim]:
-        """Orders per unit of time, at rates chosen for a time."""
-        if not self._whole("in-time"):
-            return [claim("orders per unit of time, at rates chosen for a time", "-", "not trained yet", error="-")]
-        return orders(self._table("in-time", "the same at rates chosen for a time")[0], "time")
-
     def _users(self) -> list[Claim]:
         """Each method at its best in the same virtual time."""
-        if not self._whole("trials", "favourable"):
-            return [claim("each method at its best in the same virtual time", "-", "not trained yet", error="-")]
         runs, rates = self._table("favourable", "each method at its best")
         tuned = chosen("favourable", self.size, self.work, self.search)
         said = {method: f"{one.tasks(self.size)} tasks, rate {rates[method]:g}" for method, (one, _) in tuned.items()}
