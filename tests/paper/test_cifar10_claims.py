@@ -30,7 +30,7 @@ def run_of(*accuracies, slow=1.0, buffer=1, diverged=False, folder=None):
     one = Found(Cell("made up", TrainConfig(fleet="fleet.csv", steps=100)), folder, diverged)
     one.__dict__["rows"] = [
         {"received": at, "gradients": at, "version": at / buffer, "time": slow * at}
-        | {"accuracy": value / 100, "client_worst": value / 200}
+        | {"accuracy": value / 100, "client_worst": value / 200, "staleness": 9.0}
         for at, value in zip(range(0, 110, 10), accuracies, strict=True)
     ]
     return one
@@ -141,8 +141,16 @@ def test_users_see_the_best_first_and_what_lies_between_it_and_asyncsgd():
     assert [one.statement for one in found] == [f"{title}, tuned for virtual time 1400" for title in titles]
     assert [one.ours for one in found] == ["70.0% / 70.0%", "65.5% / 65.5%", "60.0% / 60.0%", "50.0% / 50.0%"]
     assert found[0].note.endswith("; less AsyncSGD +10.0 (+10.0 to +10.0) / +10.0 (+10.0 to +10.0)")
-    assert found[1].note.startswith("10 tasks, 100 updates, worst client 32.8%; 95%: ")
+    assert found[1].note.startswith("10 tasks, 100 updates, staleness 9.0, worst client 32.8%; 95%: ")
     assert "less AsyncSGD" not in found[2].note
+
+
+def test_users_see_a_method_of_which_a_run_diverged_last():
+    runs = table(50, 60, 70)
+    runs["generalized"][3] = flat(70, diverged=True)
+    found = of_users(FULL, runs, dict.fromkeys(runs, "10 tasks"), dict.fromkeys(runs, 0.1))
+    assert [one.statement.split(",")[0] for one in found] == ["AsyncSGD", "FedBuff", "Generalized AsyncSGD"]
+    assert found[-1].ours == "nan% / nan%"
 
 
 def test_a_table_that_lacks_runs_is_refused(tmp_path):

@@ -67,8 +67,9 @@ def reproduce(
         typer.echo(f"interrupted; finished experiments are kept in {out}; go on with: {again}", err=True)
         raise typer.Exit(130)
     if stopped is not None:
-        failed = chosen[len(outcomes)].name
-        typer.echo(f"{failed} failed; finished experiments are kept in {out}", err=True)
+        if outcomes:
+            failed = chosen[len(outcomes)].name
+            typer.echo(f"{failed} failed; finished experiments are kept in {out}", err=True)
         raise stopped
 
 
@@ -77,15 +78,12 @@ def _list(experiments: "list[Experiment]", as_json: bool) -> None:
     from sojourn.version import __version__
 
     if as_json:
-        keys = ("name", "title", "where", "in_all")
+        keys = ("name", "title", "where")
         rows = [{key: getattr(one, key) for key in keys} for one in experiments]
         typer.echo(to_json({"command": "reproduce", "sojourn": __version__, "experiments": rows}))
         return
     rows_shown = [[one.name, one.title, one.where] for one in experiments]
     table("experiments", ["name", "what", "where in the paper"], rows_shown)
-    apart = [one.name for one in experiments if not one.in_all]
-    if apart:
-        typer.echo(f"`all` leaves out {', '.join(apart)}: they take long, and are asked for by name")
 
 
 def _check(chosen: "list[Experiment]", out: Path, page: Path | None, fast: bool, overwrite: bool) -> None:

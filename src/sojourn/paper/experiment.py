@@ -22,8 +22,6 @@ class Experiment:
     """Where in the paper it stands."""
     run: Callable[[Path, bool, Watch], list[Claim]]
     """Folder to write data and pictures into, whether to be fast, whom to tell; returns the claims."""
-    in_all: bool = True
-    """Whether `all` includes it; what takes hours is asked for by name."""
 
 
 def telling(watch: Watch, what: str) -> Callable[[int, int], None]:

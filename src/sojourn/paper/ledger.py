@@ -62,22 +62,18 @@ class Ledger:
         """Those that do not stand in it yet, each once."""
         return list({one[1].hash: one for one in cells if one[1].hash not in self.runs}.values())
 
-    def found(self, cell: Cell) -> Found | None:
+    def found(self, cell: Cell) -> Found:
         """What a cell came to, its metrics as if read from its folder; its facts are the texts of its row."""
-        row = self.runs.get(cell.hash)
-        if row is None:
-            return None
+        row = self.runs[cell.hash]
         one = Found(cell, self.folder, row["state"] == "diverged")
         one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # what would have been read from there
         return one
 
     def by_method(self, cells: Iterable[Marked]) -> dict[str, dict[int, Found]]:
-        """What cells came to, by method and then by seed; those that do not stand in it are left out."""
+        """What cells that stand in it came to, by method and then by seed."""
         found: dict[str, dict[int, Found]] = {}
         for marks, cell in cells:
-            one = self.found(cell)
-            if one is not None:
-                found.setdefault(str(marks["method"]), {})[int(marks["seed"])] = one
+            found.setdefault(str(marks["method"]), {})[int(marks["seed"])] = self.found(cell)
         return found
 
     def add(self, cells: Iterable[Marked], found: Mapping[str, Found]) -> None:

@@ -77,7 +77,8 @@ class Training(Generic[Size]):
 
     def command(self) -> None:
         """Go on with a stage, as long as there is time."""
-        arguments = _parser(self.stages).parse_args()
+        parser = _parser(f"python -m sojourn.paper.{self.name}", self.stages)
+        arguments = parser.parse_args()
         began, size = time.monotonic(), self.fast if arguments.fast else self.full
 
         def say(done: int, many: int, name: str) -> None:
@@ -92,23 +93,29 @@ class Training(Generic[Size]):
             how = {"together": arguments.together, "checkpoint_seconds": arguments.checkpoint_seconds}
             whole = self.train_stage(arguments.stage, size, *folders, going=going, watch=say, **how)
         except SojournError as error:
-            raise SystemExit(f"error: {error}") from None
+            parser.exit(2, f"error: {error}\n")
         typer.echo("all is done" if whole else "there is more to do: call it again")
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    for key in ("work", "results"):
-        path = getattr(arguments, key)
-        if path.exists() and not path.is_dir():
-            raise InvalidInput(f"--{key} must be a folder, {path} is a file; name another")
     if arguments.together is not None and arguments.together < 1:
         raise InvalidInput(f"--together must be at least 1, got {arguments.together}")
-    if not arguments.checkpoint_seconds >= 0:
-        raise InvalidInput(f"--checkpoint-seconds must not be negative, got {arguments.checkpoint_seconds}")
+    for key in ("minutes", "checkpoint_seconds"):
+        value = getattr(arguments, key)
+        if not value >= 0:
+            raise InvalidInput(f"--{key.replace('_', '-')} must not be negative, got {value:g}")
+    for key in ("work", "results"):
+        path = getattr(arguments, key)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(
+                f"--{key} must be a folder, {path} cannot be one ({error.strerror}); name another"
+            ) from None
 
 
-def _parser(stages: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Train the runs of a stage that no ledger holds yet.")
+def _parser(command: str, stages: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(command, description="Train the runs of a stage that no ledger holds yet.")
     parser.add_argument("stage", choices=stages)
     parser.add_argument("--fast", action="store_true", help="small, on digits")
     parser.add_argument("--results", type=Path, required=True, help="folder of the ledgers")

@@ -1,7 +1,7 @@
 """Claims about CIFAR-10: orders first, then their sizes, levels, what a user would want, and the search."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -68,7 +68,7 @@ def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping
     apart = {method: [row for row in found if row["method"] == method] for method, _ in pairs}
     return [
         _of_user(size, method, rows[method], apart.get(method, []), runs[method], settings[method])
-        for method in sorted(runs, key=lambda method: -rows[method][0]["accuracy"])
+        for method in sorted(runs, key=lambda method: -_or_least(rows[method][0]["accuracy"]))
     ]
 
 
@@ -151,13 +151,14 @@ def _of_user(
     size: Size, method: str, both: Sequence[Row], apart: Sequence[Row], runs: Mapping[int, Found], setting: str
 ) -> Claim:
     less = f"; less AsyncSGD {_both(_with_range(row) for row in apart)}" if apart else ""
-    received, worst = (fmean(run.last[key] for run in runs.values()) for key in ("received", "client_worst"))
+    keys = ("received", "staleness", "client_worst")
+    received, staleness, worst = (fmean(run.last[key] for run in runs.values()) for key in keys)
     return claim(
         f"{TITLES[method]}, tuned for virtual time {size.time:g}",
         "-",
         _both(f"{row['accuracy']:.1f}%" for row in both),
         error=_both(f"{_error(row):.1f}" for row in both),
-        note=f"{setting}, {received:,.0f} updates, worst client {worst:.1%}; "
+        note=f"{setting}, {received:,.0f} updates, staleness {staleness:.1f}, worst client {worst:.1%}; "
         f"95%: {_both(_range(row, 'accuracy', '') for row in both)}{less}",
     )
 
@@ -194,6 +195,11 @@ def _known(*rows: Row) -> bool:
 def _error(row: Row) -> float:
     """Standard error of a level."""
     return float(row["deviation"]) / sqrt(row["seeds"])
+
+
+def _or_least(value: float) -> float:
+    """The number, or what is below all numbers where a run diverged and there is none."""
+    return value if value == value else -inf
 
 
 def _range(row: Row, key: str = "difference", sign: str = "+") -> str:

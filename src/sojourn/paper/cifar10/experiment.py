@@ -59,19 +59,19 @@ class Made:
         every = nearest(self.size, self.work, self.search)
         write_csv(self.folder / "readings.csv", self._readings(every))
         write_csv(self.folder / "rates.csv", self._trials())
-        table, rates = self._table("table", "the paper's methods under the settled reading")
-        in_time, _ = self._table("in-time", "the same at rates chosen for a time")
+        table, rates = self._table("table", "the paper's methods under the settled reading", "received")
+        in_time, _ = self._table("in-time", "the same at rates chosen for a time", "time")
         made = [*orders(table, "received"), *orders(in_time, "time"), *orders(table, "version"), *sizes(table)]
         made += levels_of(self.size, table, rates, self.settled)
         return [*made, *self._users(), *self._rates(), *of_the_readings(self.size, every)]
 
-    def _table(self, stage: str, title: str) -> tuple[Runs, dict[str, float]]:
-        """The runs of a table and the rates of its methods; its files are written."""
+    def _table(self, stage: str, title: str, axis: str) -> tuple[Runs, dict[str, float]]:
+        """The runs of a table and the rates of its methods; its files are written, with levels by this axis."""
         size, runs = self.size, self._runs(stage)
         rates = {method: one.rate for method, (_, one) in chosen(stage, size, self.work, self.search).items()}
         pairs = PAIRS if set(THREE) == set(runs) else [(method, BASELINE) for method in runs if method != BASELINE]
         write_csv(self.folder / f"{stage}.csv", standing(runs, BASELINE))
-        write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, "received" if stage == "table" else "time"))
+        write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, axis))
         write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))
         from sojourn.report.comparison_figures import comparison_picture
 
@@ -87,7 +87,7 @@ class Made:
 
     def _users(self) -> list[Claim]:
         """Each method at its best in the same virtual time."""
-        runs, rates = self._table("favourable", "each method at its best")
+        runs, rates = self._table("favourable", f"each method at its best in virtual time {self.size.time:g}", "time")
         tuned = chosen("favourable", self.size, self.work, self.search)
         said = {method: f"{one.tasks(self.size)} tasks, rate {rates[method]:g}" for method, (one, _) in tuned.items()}
         return of_users(self.size, runs, said, rates)

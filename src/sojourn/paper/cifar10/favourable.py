@@ -34,7 +34,7 @@ def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:
     chosen: Chosen = {}
     for reading, made in favourable_trials(size, folder, ledger):
         if not made.best:
-            raise SojournError(f"'{reading.name(size)}' was not tried whole; go on with the trials")
+            raise SojournError(f"'{reading.name(size)}' was not tried whole; go on with the stage trials")
         for method, best in made.best.items():
             if method not in chosen or best.accuracy > chosen[method][1].accuracy:
                 chosen[method] = (reading, best)

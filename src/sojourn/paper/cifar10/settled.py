@@ -57,7 +57,9 @@ def settled(size: Size, folder: Path, ledger: Ledger) -> Standing:
     found = nearest(size, folder, ledger)
     left = list(dict.fromkeys(one.reading.name(size) for one in found if not one.best))
     if left:
-        raise SojournError(f"{len(left)} readings were not tried whole, such as '{left[0]}'; go on with the search")
+        raise SojournError(
+            f"{len(left)} readings were not tried whole, such as '{left[0]}'; go on with the stage search"
+        )
     return found[0]
 
 

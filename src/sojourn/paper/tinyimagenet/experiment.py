@@ -25,6 +25,7 @@ from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
 from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
 from sojourn.paper.tuned import EDGES, LAST, accuracy_in_time, worth_of
 from sojourn.sweep.found import Found
+from sojourn.sweep.interval import interval
 from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
@@ -50,7 +51,7 @@ def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
     write_csv(folder / "table.csv", standing(runs, BASELINE))
     write_csv(folder / "rates.csv", _rates(size, work, ledger_of("trials", results), best))
     _draw(size, runs, folder / "tinyimagenet")
-    claims = [_claim(size, method, runs[method], best[method]) for method in METHODS]
+    claims = [_claim(size, method, runs, best[method]) for method in METHODS]
     return [replace(claims[0], note=f"{size.caution}; {claims[0].note}"), *claims[1:]]
 
 
@@ -75,13 +76,14 @@ def _draw(size: Size, runs: Runs, path: Path) -> None:
     from sojourn.report.comparison_figures import comparison_picture
 
     named = {TITLES[method]: mine for method, mine in runs.items()}
-    title = f"{size.data}, {size.model}: five methods at their best rates, mean of {size.final_seeds} seeds"
+    data, model = (call.partition("(")[0] for call in (size.data, size.model))
+    title = f"{data}, {model}: five methods at their best rates, mean of {size.final_seeds} seeds"
     comparison_picture(list(curves(named)), "accuracy", path, title)
 
 
-def _claim(size: Size, method: str, runs: Mapping[int, Found], best: Tuned) -> Claim:
+def _claim(size: Size, method: str, every: Runs, best: Tuned) -> Claim:
     """What a method comes to, and what that took; the paper has no number to hold it against."""
-    values = np.array(ends(size, runs))
+    runs, values = every[method], np.array(ends(size, every[method]))
     error = values.std(ddof=1) / sqrt(len(values)) if len(values) > 1 else nan
     gone = sum(one.diverged for one in runs.values())
     steps = f"local steps {best.local_steps}, " if method in LOCAL else ""
@@ -93,8 +95,17 @@ def _claim(size: Size, method: str, runs: Mapping[int, Found], best: Tuned) -> C
         error=f"{error:.1f}",
         note=f"{steps}rate {best.rate:g}{EDGES[best.edge]}; {took['gradients']:.0f} gradients computed, "
         f"{took['received']:.0f} updates received and {took['version']:.0f} server steps, on average over "
-        f"{len(runs)} seeds" + (f", {gone} of which diverged" if gone else ""),
+        f"{len(runs)} seeds" + (f", {gone} of which diverged" if gone else "") + _less(size, method, every),
     )
+
+
+def _less(size: Size, method: str, every: Runs) -> str:
+    """How far from AsyncSGD a method is, seed by seed, with the interval of the mean."""
+    if method == BASELINE:
+        return ""
+    mine, theirs = (ends(size, every[name]) for name in (method, BASELINE))
+    apart = interval(one - other for one, other in zip(mine, theirs, strict=True))
+    return f"; less AsyncSGD {apart.mean:+.1f} (95%: {apart.low:+.1f} to {apart.high:+.1f})"
 
 
 EXPERIMENT = Experiment(
