@@ -35,19 +35,20 @@ def test_a_run_killed_at_20_random_moments_ends_in_the_same_bits_as_an_undisturb
     broken, moments = tmp_path / "broken", random.Random(5)
     kills = 0
     while kills < KILLS:
-        process = subprocess.Popen(_command(fleet, broken, "--resume", *options), stderr=subprocess.PIPE)
-        # some die while they start and read the folder, most while they train and write checkpoints
-        time.sleep(moments.uniform(0.5, 6.0))
-        if process.poll() == 0:  # a fast machine: it is through already, and another run is begun
-            _same(broken, tmp_path / "whole")
-            shutil.rmtree(broken)
-            continue
-        assert process.poll() is None, process.stderr.read().decode()
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        kills += 1
-    ended = subprocess.run(_command(fleet, broken, "--resume", *options), capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+        with subprocess.Popen(_command(fleet, broken, "--resume", *options), stderr=subprocess.PIPE) as process:
+            # some die while they start and read the folder, most while they train and write checkpoints
+            time.sleep(moments.uniform(0.5, 6.0))
+            ended = process.poll()
+            if ended is None:
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+                kills += 1
+            else:  # a fast machine: it is through already, and another run is begun
+                assert ended == 0, process.stderr.read().decode()
+                _same(broken, tmp_path / "whole")
+                shutil.rmtree(broken)
+    last = subprocess.run(_command(fleet, broken, "--resume", *options), capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
     _same(broken, tmp_path / "whole")
 
 
