@@ -91,7 +91,7 @@ def test_the_way_on_does_not_make_again_what_was_made(call, two, tmp_path):
     assert "(--overwrite would make the finished ones again; give it with second by name)" in said
     # nothing was made: the command is repeated as it was
     assert call("second", "--overwrite", "--out", tmp_path)[2].endswith(
-        f"go on with: sojourn reproduce second --overwrite --out {tmp_path}\n"
+        f"interrupted; no experiment was finished; go on with: sojourn reproduce second --overwrite --out {tmp_path}\n"
     )
 
 

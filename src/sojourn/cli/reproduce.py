@@ -64,7 +64,8 @@ def reproduce(
     _write(outcomes, out, page, fast, whole=name == ALL and stopped is None)
     if isinstance(stopped, KeyboardInterrupt):
         again = _go_on(chosen[len(outcomes) :], outcomes, out)
-        typer.echo(f"interrupted; finished experiments are kept in {out}; go on with: {again}", err=True)
+        kept = f"finished experiments are kept in {out}" if outcomes else "no experiment was finished"
+        typer.echo(f"interrupted; {kept}; go on with: {again}", err=True)
         raise typer.Exit(130)
     if stopped is not None:
         if outcomes:
