@@ -6,8 +6,21 @@ from pathlib import Path
 import pytest
 
 from sojourn.errors import SojournError, UnreadableFile
+from sojourn.paper.cifar10.favourable import by_tasks, favourable, favourable_trials
 from sojourn.paper.cifar10.finals import finals
-from sojourn.paper.cifar10.readings import PAPER, PLANNED, PURE, Reading, algorithm, readings
+from sojourn.paper.cifar10.readings import (
+    FASTER,
+    IDLE,
+    PAPER,
+    PLANNED,
+    PURE,
+    ROOT,
+    SPEED,
+    Reading,
+    algorithm,
+    by_speed,
+    readings,
+)
 from sojourn.paper.cifar10.search import trials, tried
 from sojourn.paper.cifar10.settled import THREE, nearest, refined, refined_in_time, settled
 from sojourn.paper.cifar10.size import FULL, Size
@@ -159,6 +172,31 @@ def test_a_user_sees_every_way_tried_as_often_and_the_finisher_s_with_a_task_a_c
     assert set(map(tuple, tasks.values())) == {(10, 50, 100)}
 
 
+def test_more_tasks_than_clients_are_tried_where_tasks_may_wait_and_a_task_a_client_is_best(tmp_path):
+    ledger = Ledger(tmp_path)
+    while missing := ledger.missing(cell for _, one in favourable_trials(FULL, tmp_path, ledger) for cell in one.cells):
+        for marks, cell in missing:
+            tasks, waits = cell.config.concurrency, marks["method"] not in (IDLE, PURE)
+            worth = 0.5 - abs(tasks - (50 if marks["method"] == "asyncsgd" else 100)) / 1000 - abs(marks["rate"] - 0.1)
+            assert tasks <= 100 or (waits and marks["method"] != "asyncsgd")
+            ledger.runs[cell.hash] = {"cell": cell.hash, "state": "complete"}
+            ledger.curves[cell.hash] = [{"received": at, "version": at, "accuracy": worth} for at in (0, 1000)]
+    found = by_tasks(FULL, tmp_path, ledger)
+    assert {method for method, mine in found.items() if 300 in mine} == {"generalized", FASTER, ROOT, SPEED, "fedbuff"}
+    assert {method: one.tasks(FULL) for method, (one, _) in favourable(FULL, tmp_path, ledger).items()} == {
+        **dict.fromkeys(("generalized", FASTER, "fedbuff", IDLE, PURE), 100),
+        "asyncsgd": 50,
+        PLANNED: FULL.planned()[0],
+    }
+
+
+def test_p_by_speed_is_in_proportion_to_a_power_of_it():
+    assert by_speed(0.0) == 1.0
+    fast = by_speed(1.0)
+    assert fast / (2 - fast) == pytest.approx(8, rel=1e-4)
+    assert algorithm(FULL, SPEED)["sampling"] == "fast=0.01777778,slow=0.00222222"
+
+
 def test_a_search_that_is_not_whole_settles_nothing(tmp_path):
     with pytest.raises(SojournError, match="readings were not tried whole"):
         cells_of("table", FULL, tmp_path, tmp_path)
@@ -213,10 +251,10 @@ def test_training_stops_between_cells_when_its_time_is_up(tmp_path):
 @pytest.mark.slow
 def test_all_stages_follow_from_the_search(tmp_path):
     for stage in STAGES:
-        for _ in range(3):  # grids grow
+        ledger = ledger_of(stage, tmp_path)
+        while ledger.missing(cells := cells_of(stage, TINY, tmp_path, tmp_path)):  # grids grow
+            assert train(cells, ledger, tmp_path / "work" / stage)
             ledger = ledger_of(stage, tmp_path)
-            assert train(cells_of(stage, TINY, tmp_path, tmp_path), ledger, tmp_path / "work" / stage)
-        assert ledger.missing(cells_of(stage, TINY, tmp_path, tmp_path)) == []
     assert 3 * TINY.final_seeds <= len(ledger_of("table", tmp_path).runs) <= 6 * TINY.final_seeds
     assert len(ledger_of("favourable", tmp_path).runs) == 7 * TINY.final_seeds
     search = ledger_of("search", tmp_path)

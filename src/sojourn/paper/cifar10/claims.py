@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED
 from sojourn.paper.cifar10.settled import ENDS, Standing
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.claim import Claim, claim, numbers
@@ -18,6 +18,8 @@ TITLES = {
     "asyncsgd": "AsyncSGD",
     "generalized": "Generalized AsyncSGD",
     FASTER: "Generalized AsyncSGD, fast clients favoured",
+    ROOT: "Generalized AsyncSGD, by the root of speed",
+    SPEED: "Generalized AsyncSGD, by speed",
     PLANNED: "Generalized AsyncSGD, the planner's plan",
     IDLE: "FedBuff, tasks to idle clients",
     PURE: "AsyncSGD, tasks to the finisher",
@@ -70,6 +72,11 @@ def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping
         _of_user(size, method, rows[method], apart.get(method, []), runs[method], settings[method])
         for method in sorted(runs, key=lambda method: -_or_least(rows[method][0]["accuracy"]))
     ]
+
+
+def of_the_tasks(found: Mapping[str, Mapping[int, Best]]) -> list[Claim]:
+    """What every number of tasks came to in that time, on held-out examples."""
+    return [_tasks(method, [(many, mine[many]) for many in sorted(mine)]) for method, mine in found.items()]
 
 
 def of_the_rates(tried: Mapping[str, Mapping[float, float]], best: Mapping[str, Best]) -> list[Claim]:
@@ -163,6 +170,18 @@ def _of_user(
     )
 
 
+def _tasks(method: str, tried: Sequence[tuple[int, Best]]) -> Claim:
+    rates = "rate" if len(tried) == 1 else "rates"
+    most = max(tried, key=lambda one: one[1].accuracy)[0]
+    return claim(
+        f"{TITLES[method]}, held out, with {_both(str(many) for many, _ in tried)} tasks",
+        "-",
+        numbers([best.accuracy for _, best in tried], 3, "%"),
+        error="-",
+        note=f"{rates} {_both(_rate(best) for _, best in tried)}" + (f"; best with {most}" if len(tried) > 1 else ""),
+    )
+
+
 def _target(size: Size, found: Standing, part: Row, last: Row) -> Claim:
     values = [row["accuracy"] for row in (part, last)]
     return claim(
@@ -183,9 +202,12 @@ def _reading(name: str, one: Standing) -> Claim:
         numbers([contestant.paper for contestant in PAPER], 3, "%"),
         numbers([each.accuracy for each in best], 3, "%"),
         error="-",
-        note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates "
-        + " / ".join(f"{each.rate:.3g}{EDGES[each.edge]}" for each in best),
+        note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates " + _both(map(_rate, best)),
     )
+
+
+def _rate(best: Best) -> str:
+    return f"{best.rate:.3g}{EDGES[best.edge]}"
 
 
 def _known(*rows: Row) -> bool:

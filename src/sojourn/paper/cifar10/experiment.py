@@ -18,11 +18,13 @@ from sojourn.paper.cifar10.claims import (
     levels_of,
     of_the_rates,
     of_the_readings,
+    of_the_tasks,
     of_users,
     orders,
     sizes,
 )
 from sojourn.paper.cifar10.compared import Runs, differences, levels
+from sojourn.paper.cifar10.favourable import by_tasks
 from sojourn.paper.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
 from sojourn.paper.cifar10.size import FAST, FULL, Size
 from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
@@ -90,7 +92,8 @@ class Made:
         runs, rates = self._table("favourable", f"each method at its best in virtual time {self.size.time:g}", "time")
         tuned = chosen("favourable", self.size, self.work, self.search)
         said = {method: f"{one.tasks(self.size)} tasks, rate {rates[method]:g}" for method, (one, _) in tuned.items()}
-        return of_users(self.size, runs, said, rates)
+        held_out = of_the_tasks(by_tasks(self.size, self.work, self.search))
+        return [*of_users(self.size, runs, said, rates), *held_out]
 
     def _rates(self) -> list[Claim]:
         made = refined(self.size, self.work, self.settled, self.search)

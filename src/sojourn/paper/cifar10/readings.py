@@ -17,10 +17,11 @@ from math import inf
 from typing import Any, NamedTuple
 
 from sojourn.paper.cifar10.size import FAST_FAVOURED, Size
-from sojourn.paper.fleets import SLOW_FAVOURED, SLOW_RATE
+from sojourn.paper.fleets import FAST_RATE, SLOW_FAVOURED, SLOW_RATE
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
 PLANNED, FASTER = "generalized, planned", "generalized, fast favoured"
+ROOT, SPEED = "generalized, by the root of speed", "generalized, by speed"
 IDLE, PURE = "fedbuff, idle clients", "asyncsgd, back to the finisher"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
@@ -113,9 +114,21 @@ def algorithm(size: Size, method: str) -> dict[str, Any]:
         PURE: {"algorithm": "asyncsgd(assignment=pure)"},
         "generalized": {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(SLOW_FAVOURED)},
         FASTER: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
+        ROOT: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(by_speed(0.5))},
+        SPEED: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(by_speed(1.0))},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
         IDLE: {"algorithm": f"fedbuff(size={size.buffer})"},
     }[method]
+
+
+def by_speed(power: float) -> float:
+    """A fast client's probability in units of the uniform one, in proportion to a power of speed.
+
+    >>> round(by_speed(1.0), 4)
+    1.7778
+    """
+    ratio = float((FAST_RATE / SLOW_RATE) ** power)
+    return round(2 * ratio / (1 + ratio), 6)
 
 
 def readings() -> Iterator[Reading]:
