@@ -8,7 +8,7 @@ import pytest
 
 from sojourn.errors import SojournError
 from sojourn.paper.cifar10 import experiment
-from sojourn.paper.cifar10.claims import levels_of, of_users, orders, sizes
+from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
 from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, differences, levels, read
 from sojourn.paper.cifar10.experiment import KEPT, Made
 from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading
@@ -151,6 +151,14 @@ def test_users_see_a_method_of_which_a_run_diverged_last():
     found = of_users(FULL, runs, dict.fromkeys(runs, "10 tasks"), dict.fromkeys(runs, 0.1))
     assert [one.statement.split(",")[0] for one in found] == ["AsyncSGD", "FedBuff", "Generalized AsyncSGD"]
     assert found[-1].ours == "nan% / nan%"
+
+
+def test_users_see_what_every_number_of_tasks_came_to_and_which_is_best():
+    tried = {"fedbuff": {100: Best(0.1, 44.7, ""), 10: Best(0.3, 33.8, "upper")}, PLANNED: {9: Best(0.03, 41.6, "")}}
+    routed, planned = of_the_tasks(tried)
+    assert (routed.statement, routed.ours) == ("FedBuff, held out, with 10 / 100 tasks", "33.8% / 44.7%")
+    assert routed.note == "rates 0.3, the largest tried / 0.1; best with 100"
+    assert planned.note == "rate 0.03"
 
 
 def test_a_table_that_lacks_runs_is_refused(tmp_path):

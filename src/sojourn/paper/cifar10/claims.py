@@ -145,11 +145,11 @@ def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Cl
     return claim(
         f"test accuracy of {TITLES[method]}",
         f"{paper:.2f} ± {spread:.2f}%",
-        _both(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
-        error=_both(f"{_error(row):.2f}" for row in (part, last)),
+        _stroked(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
+        error=_stroked(f"{_error(row):.2f}" for row in (part, last)),
         holds=near if part["accuracy"] == part["accuracy"] else (),
         rule=f"means within two standard errors of their difference, {BOTH}; ± is the deviation between seeds",
-        note=f"95%: {_both(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
+        note=f"95%: {_stroked(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
         f"{part['seeds']} seeds",
     )
 
@@ -157,28 +157,29 @@ def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Cl
 def _of_user(
     size: Size, method: str, both: Sequence[Row], apart: Sequence[Row], runs: Mapping[int, Found], setting: str
 ) -> Claim:
-    less = f"; less AsyncSGD {_both(_with_range(row) for row in apart)}" if apart else ""
+    less = f"; less AsyncSGD {_stroked(_with_range(row) for row in apart)}" if apart else ""
     keys = ("received", "staleness", "client_worst")
     received, staleness, worst = (fmean(run.last[key] for run in runs.values()) for key in keys)
     return claim(
         f"{TITLES[method]}, tuned for virtual time {size.time:g}",
         "-",
-        _both(f"{row['accuracy']:.1f}%" for row in both),
-        error=_both(f"{_error(row):.1f}" for row in both),
+        _stroked(f"{row['accuracy']:.1f}%" for row in both),
+        error=_stroked(f"{_error(row):.1f}" for row in both),
         note=f"{setting}, {received:,.0f} updates, staleness {staleness:.1f}, worst client {worst:.1%}; "
-        f"95%: {_both(_range(row, 'accuracy', '') for row in both)}{less}",
+        f"95%: {_stroked(_range(row, 'accuracy', '') for row in both)}{less}",
     )
 
 
 def _tasks(method: str, tried: Sequence[tuple[int, Best]]) -> Claim:
     rates = "rate" if len(tried) == 1 else "rates"
-    most = max(tried, key=lambda one: one[1].accuracy)[0]
+    chosen = max(tried, key=lambda one: one[1].accuracy)[0]
     return claim(
-        f"{TITLES[method]}, held out, with {_both(str(many) for many, _ in tried)} tasks",
+        f"{TITLES[method]}, held out, with {_stroked(str(many) for many, _ in tried)} tasks",
         "-",
         numbers([best.accuracy for _, best in tried], 3, "%"),
         error="-",
-        note=f"{rates} {_both(_rate(best) for _, best in tried)}" + (f"; best with {most}" if len(tried) > 1 else ""),
+        note=f"{rates} {_stroked(_rate(best) for _, best in tried)}"
+        + (f"; best with {chosen}" if len(tried) > 1 else ""),
     )
 
 
@@ -188,7 +189,7 @@ def _target(size: Size, found: Standing, part: Row, last: Row) -> Claim:
         f"Generalized AsyncSGD reaches {TARGET:g}% under the settled reading",
         f"{PAPER[-1].paper}%",
         numbers(values, 3, "%"),
-        error=_both(f"{_error(row):.2f}" for row in (part, last)),
+        error=_stroked(f"{_error(row):.2f}" for row in (part, last)),
         holds=[value >= TARGET for value in values] if part["accuracy"] == part["accuracy"] else (),
         rule=f"at least {TARGET:g}%, {BOTH}",
         note=f"settled: {found.reading.name(size)}; FedBuff read {ENDS[found.end]}",
@@ -202,7 +203,8 @@ def _reading(name: str, one: Standing) -> Claim:
         numbers([contestant.paper for contestant in PAPER], 3, "%"),
         numbers([each.accuracy for each in best], 3, "%"),
         error="-",
-        note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates " + _both(map(_rate, best)),
+        note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates "
+        + _stroked(map(_rate, best)),
     )
 
 
@@ -232,6 +234,6 @@ def _with_range(row: Row) -> str:
     return f"{row['difference']:+.1f} ({_range(row)})"
 
 
-def _both(parts: Iterable[str]) -> str:
-    """What is read in two ways, with a stroke between."""
+def _stroked(parts: Iterable[str]) -> str:
+    """Parts with strokes between."""
     return " / ".join(parts)
