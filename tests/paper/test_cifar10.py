@@ -184,7 +184,7 @@ def test_more_tasks_than_clients_are_tried_where_tasks_may_wait_and_a_task_a_cli
     found = by_tasks(FULL, tmp_path, ledger)
     assert {method for method, mine in found.items() if 300 in mine} == {"generalized", FASTER, ROOT, SPEED, "fedbuff"}
     assert {method: one.tasks(FULL) for method, (one, _) in favourable(FULL, tmp_path, ledger).items()} == {
-        **dict.fromkeys(("generalized", FASTER, "fedbuff", IDLE, PURE), 100),
+        **dict.fromkeys(("generalized", FASTER, ROOT, SPEED, "fedbuff", IDLE, PURE), 100),
         "asyncsgd": 50,
         PLANNED: FULL.planned()[0],
     }
@@ -256,7 +256,7 @@ def test_all_stages_follow_from_the_search(tmp_path):
             assert train(cells, ledger, tmp_path / "work" / stage)
             ledger = ledger_of(stage, tmp_path)
     assert 3 * TINY.final_seeds <= len(ledger_of("table", tmp_path).runs) <= 6 * TINY.final_seeds
-    assert len(ledger_of("favourable", tmp_path).runs) == 7 * TINY.final_seeds
+    assert len(ledger_of("favourable", tmp_path).runs) == 9 * TINY.final_seeds
     search = ledger_of("search", tmp_path)
     for stage in ("table", "in-time"):
         rates = {(row["method"], float(row["rate"])) for row in ledger_of("table", tmp_path).runs.values()}

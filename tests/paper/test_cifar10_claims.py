@@ -2,6 +2,8 @@
 
 import csv
 import shutil
+from collections import Counter
+from itertools import combinations
 from math import isnan, sqrt
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from sojourn.errors import SojournError
 from sojourn.paper.cifar10 import experiment
 from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
-from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, differences, levels, read
+from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read
 from sojourn.paper.cifar10.experiment import KEPT, Made
 from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading
 from sojourn.paper.cifar10.settled import Standing
@@ -181,6 +183,11 @@ def test_the_fast_experiment_trains_all_stages_and_judges_nothing(tmp_path):
     for name in ("table", "in-time", "favourable"):
         for ending in (".csv", "-levels.csv", "-differences.csv", ".png", ".svg"):
             assert (outcome.folder / f"{name}{ending}").stat().st_size > 100
+    with (outcome.folder / "favourable-differences.csv").open() as file:
+        pairs = [frozenset((row["method"], row["less"])) for row in csv.DictReader(file) if row["axis"] == "time"]
+    methods = frozenset.union(*pairs)
+    assert Counter(pairs) == {frozenset(two): len(MEASURES) for two in combinations(methods, 2)}
+    assert len(methods) == 9
     with (outcome.folder / "rates.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(ledger_of("search", outcome.folder / "results").runs)

@@ -7,6 +7,7 @@ Fast, all of it is trained on digits with ten clients, which tests the way and n
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -71,7 +72,7 @@ class Made:
         """The runs of a table and the rates of its methods; its files are written, with levels by this axis."""
         size, runs = self.size, self._runs(stage)
         rates = {method: one.rate for method, (_, one) in chosen(stage, size, self.work, self.search).items()}
-        pairs = PAIRS if set(THREE) == set(runs) else [(method, BASELINE) for method in runs if method != BASELINE]
+        pairs = PAIRS if set(THREE) == set(runs) else [(later, one) for one, later in combinations(runs, 2)]
         write_csv(self.folder / f"{stage}.csv", standing(runs, BASELINE))
         write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, axis))
         write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))

@@ -20,8 +20,6 @@ GROUPS = (("asyncsgd", "generalized", FASTER, "fedbuff", IDLE), (ROOT, SPEED))
 """Methods whose grids of rates grow together."""
 ROUTED = ("asyncsgd", "generalized", FASTER, ROOT, SPEED, "fedbuff")
 """Those whose tasks may wait, so that there may be more of them than clients."""
-TRIED_ONLY = (ROOT, SPEED)
-"""Without seeds on the test set yet."""
 SHARES = (0.1, 0.5, 1.0)
 MORE = 3.0
 
@@ -43,8 +41,7 @@ def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> list[tuple[Re
 
 def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:
     """The best number of tasks and rate of each method."""
-    best = _best(_whole(size, folder, ledger))
-    return {method: one for method, one in best.items() if method not in TRIED_ONLY}
+    return _best(_whole(size, folder, ledger))
 
 
 def by_tasks(size: Size, folder: Path, ledger: Ledger) -> dict[str, dict[int, Best]]:
