@@ -11,7 +11,7 @@ import pytest
 from sojourn.errors import SojournError
 from sojourn.paper.cifar10 import experiment
 from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
-from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read
+from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read, worst_clients
 from sojourn.paper.cifar10.experiment import KEPT, Made
 from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading
 from sojourn.paper.cifar10.settled import Standing
@@ -72,6 +72,17 @@ def test_levels_have_mean_deviation_and_interval_over_the_seeds():
         assert row["accuracy"] == pytest.approx(62)
         assert row["deviation"] == pytest.approx(2)
         assert row["accuracy_high"] - 62 == pytest.approx(4.3027 * 2 / sqrt(3), rel=1e-4)
+
+
+def test_worst_clients_are_compared_while_the_models_are_alike():
+    better, worse = run_of(0, 10, 20, 32, 38, 50, 60, 70, 80, 90, 90), run_of(0, 5, 10, 15, 20, 25, 30, 34, 38, 40, 44)
+    never = flat(20)  # its worst client, as everyone's here, is behind by half of the accuracy
+    rows = {
+        row["method"]: row for row in worst_clients({"a": {0: better}, "b": {0: worse}, "c": {0: better, 1: never}})
+    }
+    assert rows["a"]["behind"] == pytest.approx((16 + 19) / 2)
+    assert rows["b"]["behind"] == pytest.approx((15 + 17 + 19) / 3)
+    assert isnan(rows["c"]["behind"])
 
 
 def test_differences_are_paired_by_seed_where_the_shorter_run_ends():
@@ -181,7 +192,7 @@ def test_the_fast_experiment_trains_all_stages_and_judges_nothing(tmp_path):
     assert list(dict.fromkeys(what for what, _, _ in told)) == list(TRAINING.stages)
     assert {one.verdict for one in outcome.claims} == {"not stated"}
     for name in ("table", "in-time", "favourable"):
-        for ending in (".csv", "-levels.csv", "-differences.csv", ".png", ".svg"):
+        for ending in (".csv", "-levels.csv", "-differences.csv", "-worst-clients.csv", ".png", ".svg"):
             assert (outcome.folder / f"{name}{ending}").stat().st_size > 100
     with (outcome.folder / "favourable-differences.csv").open() as file:
         pairs = [frozenset((row["method"], row["less"])) for row in csv.DictReader(file) if row["axis"] == "time"]

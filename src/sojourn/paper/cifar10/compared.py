@@ -1,4 +1,4 @@
-"""How methods compare: levels at the end, and differences paired by seed, on every axis.
+"""How methods compare: levels at the end, differences paired by seed on every axis, and worst clients.
 
 A run is read in two ways: its last model, and its mean over the last part of the way, by which rates were chosen and
 which swings less. Two methods are compared where the shortest of their runs ends on an axis.
@@ -20,6 +20,8 @@ Runs = Mapping[str, Mapping[int, Found]]
 LAST_PART, LAST_MODEL = f"last {LAST:.0%}", "last model"
 MEASURES = {LAST_PART: LAST, LAST_MODEL: 0.0}
 """How a run is read, and over which share of the way."""
+ALIKE = (30.0, 40.0)
+"""Accuracies, in percent, through which runs of every method pass."""
 
 
 def read(run: Found, measure: str, axis: str, at: float) -> float:
@@ -47,3 +49,20 @@ def differences(runs: Runs, pairs: Sequence[tuple[str, str]], axes: Sequence[str
                 apart = interval(mine[seed] - theirs[seed] for seed in mine if seed in theirs)
                 row = {"axis": axis, "at": at, "method": one, "less": other, "measure": measure}
                 yield {**row, **apart.named("difference")}
+
+
+def worst_clients(runs: Runs) -> Iterator[dict[str, Any]]:
+    """How many points a run's worst client is behind its accuracy while that is alike.
+
+    At the end it would not be: where models are better their worst clients are less far behind.
+    """
+    low, high = ALIKE
+    for method, mine in runs.items():
+        apart = interval(_behind(run, low, high) for run in mine.values())
+        yield {"method": method, "accuracy_from": low, "accuracy_to": high, "seeds": len(mine), **apart.named("behind")}
+
+
+def _behind(run: Found, low: float, high: float) -> float:
+    accuracy, worst = (100 * run.column(key) for key in ("accuracy", "client_worst"))
+    alike = (low <= accuracy) & (accuracy < high)
+    return float((accuracy - worst)[alike].mean()) if alike.any() else nan

@@ -24,7 +24,7 @@ from sojourn.paper.cifar10.claims import (
     orders,
     sizes,
 )
-from sojourn.paper.cifar10.compared import Runs, differences, levels
+from sojourn.paper.cifar10.compared import Runs, differences, levels, worst_clients
 from sojourn.paper.cifar10.favourable import by_tasks
 from sojourn.paper.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
 from sojourn.paper.cifar10.size import FAST, FULL, Size
@@ -76,6 +76,7 @@ class Made:
         write_csv(self.folder / f"{stage}.csv", standing(runs, BASELINE))
         write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, axis))
         write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))
+        write_csv(self.folder / f"{stage}-worst-clients.csv", worst_clients(runs))
         from sojourn.report.comparison_figures import comparison_picture
 
         named = {TITLES[method]: mine for method, mine in runs.items()}
@@ -111,7 +112,7 @@ class Made:
     def _trials(self) -> Iterator[dict[str, Any]]:
         """Every run of the search: all rates of all readings, as they stand in the ledger."""
         for cell, row in self.search.runs.items():
-            marks = {key: row[key] for key in ("reading", "method", "rate", "seed", "state")}
+            marks = {key: row[key] for key in ("reading", "method", "rate", "seed", "state", "received")}
             yield {**marks, "accuracy": worth_of(cell, self.search, accuracy)}
 
 
