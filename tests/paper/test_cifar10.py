@@ -231,6 +231,8 @@ def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
     ("runs", "curves", "message"),
     [
         ("a,b\n1,2\n", "", "runs.csv has no column cell: it is no ledger"),
+        ("junk\n", "", "runs.csv has no column cell: it is no ledger"),
+        ("cell,received,state\nabc,complete\n", "", "runs.csv has a row without state: it is no ledger"),
         ("cell,state\nabc,complete\n", "", "curves.csv has nothing of the run abc; restore both files"),
         ("cell,state\nabc,complete\n", "cell,received,accuracy\nabc,1,much\n", "has 'much' where a number belongs"),
     ],
@@ -240,6 +242,11 @@ def test_what_is_no_ledger_is_said_to_be_none(tmp_path, runs, curves, message):
     (tmp_path / "curves.csv").write_text(curves)
     with pytest.raises(UnreadableFile, match=message):
         Ledger.load(tmp_path)
+
+
+def test_a_ledger_without_runs_can_be_read_again(tmp_path):
+    Ledger(tmp_path).save()
+    assert Ledger.load(tmp_path).runs == {}
 
 
 def test_training_stops_between_cells_when_its_time_is_up(tmp_path):

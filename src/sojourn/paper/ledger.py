@@ -139,12 +139,15 @@ def _rows(path: Path, *needed: str) -> list[dict[str, str]]:
         return []
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or needed  # one without runs is written empty
+            rows = list(reader)
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise UnreadableFile(f"{path} cannot be read ({error}); restore it, or remove it to train anew") from None
-    lacking = [key for key in needed if rows and rows[0].get(key) is None]
-    if lacking:
-        raise UnreadableFile(f"{path} has no column {lacking[0]}: it is no ledger; restore it, or name another folder")
+    faults = [f"no column {key}" for key in needed if key not in columns]
+    faults += [f"a row without {key}" for row in rows for key in columns if row.get(key) is None]
+    if faults:
+        raise UnreadableFile(f"{path} has {faults[0]}: it is no ledger; restore it, or name another folder")
     return rows
 
 
