@@ -34,6 +34,7 @@ _HOME = {
     "SojournError": "errors",
     "InvalidInput": "errors",
     "UnreadableFile": "errors",
+    "UnwritableFile": "errors",
 }
 
 __all__ = [*sorted(_HOME), "__version__"]
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
+    from sojourn.errors import UnwritableFile as UnwritableFile
     from sojourn.fitting.from_trace import Fit as Fit
     from sojourn.fitting.from_trace import fit as fit
     from sojourn.fleet import Fleet as Fleet

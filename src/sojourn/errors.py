@@ -14,3 +14,10 @@ class UnreadableFile(SojournError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class UnwritableFile(SojournError, OSError):
+    """A file cannot be written: its place is missing, full, read-only, or another process is writing it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sojourn.cli.arguments import whole
 from sojourn.errors import InvalidInput
-from sojourn.toml_file import read_toml
+from sojourn.files import read_toml
 from sojourn.train.config import value_of
 
 _SPACE = re.compile(r"\s+(?![^()]*\))")  # not one inside brackets
@@ -23,7 +23,7 @@ def content_of(
     plans: list[str],
 ) -> dict[str, Any]:
     """The content of a comparison file with what the flags say put over it."""
-    content: dict[str, Any] = {} if path is None else read_toml("comparison file", path)
+    content: dict[str, Any] = {} if path is None else read_toml(path, "comparison file")
     given = {key: value_of(key, str(value), "compare") for key, value in run.items() if value is not None}
     given |= dict(_pair(text, "--set") for text in settings)
     before = dict(content.get("run", {})) if isinstance(content.get("run", {}), dict) else {}

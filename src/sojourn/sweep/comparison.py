@@ -7,10 +7,10 @@ from typing import Any
 
 from sojourn.call_text import listed, nearest
 from sojourn.errors import InvalidInput
+from sojourn.files import read_toml
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.seeds import seeds_of
 from sojourn.sweep.target import Target
-from sojourn.toml_file import read_toml
 from sojourn.train.config import TrainConfig, check_keys
 
 FIRST_TUNING_SEED = 10_000
@@ -127,7 +127,7 @@ class Comparison:
     @classmethod
     def load(cls, path: str | Path) -> "Comparison":
         """Read a comparison file."""
-        return cls.of(read_toml("comparison file", path), f"comparison file {path}")
+        return cls.of(read_toml(path, "comparison file"), f"comparison file {path}")
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "Comparison":

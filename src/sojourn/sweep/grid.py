@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import InvalidInput
+from sojourn.files import read_toml
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.seeds import seeds_of
-from sojourn.toml_file import read_toml
 from sojourn.train.config import TrainConfig, check_keys
 
 
@@ -39,7 +39,7 @@ class Grid:
     def load(cls, path: str | Path) -> "Grid":
         """Read a sweep file: tables [run] and [grid], and seeds."""
         where = f"sweep file {path}"
-        content = read_toml("sweep file", path)
+        content = read_toml(path, "sweep file")
         for key in content:
             if key not in ("run", "grid", "seeds"):
                 raise InvalidInput(f"{where}: keys are seeds, [run] and [grid], got '{key}'")

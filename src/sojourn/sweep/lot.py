@@ -87,7 +87,7 @@ def check_cells(cells: Sequence[Cell], on: str) -> None:
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
     """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
     told: dict[str, Ending] = {}
-    from sojourn.train.lock import Busy
+    from sojourn.files import Busy
 
     if halted():
         return {member.hash: Ending(STOPPED) for member in lot.members}
@@ -113,7 +113,7 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.train.lock import Busy, busy
+    from sojourn.files import Busy, busy
     from sojourn.train.run import Run
 
     first: Run | None = None

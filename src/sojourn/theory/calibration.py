@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import read_toml
 from sojourn.theory.constants import Constants
-from sojourn.toml_file import read_toml
 from sojourn.version import __version__
 
 SCHEMA = 1
@@ -117,7 +117,7 @@ class Calibration:
     @classmethod
     def load(cls, path: str | Path) -> "Calibration":
         """Read a file that `save` wrote."""
-        content = read_toml("constants file", path)
+        content = read_toml(path, "constants file")
         told = content.get("calibration")
         if not isinstance(told, dict):
             raise InvalidInput(f"constants file {path} has no table calibration; write it with sojourn calibrate")

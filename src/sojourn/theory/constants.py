@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.errors import InvalidInput
-from sojourn.toml_file import read_toml
+from sojourn.files import read_toml
 
 KEYS = ("A", "L", "B", "sigma2", "G2", "R2", "rho2")
 
@@ -69,7 +69,7 @@ class Constants:
     @classmethod
     def load(cls, path: str | Path) -> "Constants":
         """Read a TOML file with A, L and B, or A, L, sigma2 and G2; R2 and rho2 where known."""
-        content = read_toml("constants file", path)
+        content = read_toml(path, "constants file")
         unknown = [key for key in content if key not in KEYS and not isinstance(content[key], dict | str)]
         if unknown:
             raise InvalidInput(f"constants file {path}: unknown key '{unknown[0]}'; the keys are {', '.join(KEYS)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.call_text import nearest
 from sojourn.errors import InvalidInput
-from sojourn.toml_file import read_toml
+from sojourn.files import read_toml
 
 CHOICES = {
     "dtype": ("float32", "float64"),
@@ -119,7 +119,7 @@ class TrainConfig:
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
         """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
-        content = read_toml("run file", path)
+        content = read_toml(path, "run file")
         for one, other in (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs")):
             for given, dropped in ((one, other), (other, one)):
                 if given in overriding:

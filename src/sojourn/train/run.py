@@ -24,13 +24,13 @@ from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import alone
 from sojourn.interrupts import noted
 from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time
 from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
-from sojourn.train.lock import alone
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
 from sojourn.train.store import Store

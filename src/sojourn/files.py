@@ -1,0 +1,238 @@
+"""One way to read and to write files: whole or not at all, and one sentence about what is wrong.
+
+A file is written as `NAME.partial` beside its place and gets its name when all of it is on the disk, so that neither a
+kill nor an error leaves half a file or harms the one that was there. The partial file is locked while it is written: a
+second writer is refused, and what a killed one left behind is taken over by the next.
+"""
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
+
+PARTIAL = ".partial"
+MOST = 2**30  # bytes of a file that is read whole
+MOST_TOML = 2**24  # the parser is written in Python, and slow
+DEEPEST = 100  # levels of nesting in a JSON or TOML file
+
+
+class Busy(InvalidInput):
+    """Another process is there."""
+
+
+@contextmanager
+def written(path: str | Path, what: str = "file") -> Iterator[Path]:
+    """A path to write to in place of `path`; at the end of the block it becomes `path`, after an error it is removed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with written(Path(folder) / "answer.txt") as partial:
+    ...         _ = partial.write_text("42")
+    ...     (Path(folder) / "answer.txt").read_text()
+    '42'
+    """
+    place = Path(path)
+    try:
+        if _stream(place):
+            yield place
+            return
+        place = Path(os.path.realpath(place))  # a link stays one: what it leads to is replaced
+        partial = Path(f"{place}{PARTIAL}")
+        held = _claim(partial)
+        try:
+            yield partial
+            _settle(partial, place)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(held)
+    except SojournError:
+        raise
+    except OSError as error:
+        raise UnwritableFile(f"cannot write {what} {path}: {_reason(error)}; {_way_out(error)}") from error
+
+
+def write_text(path: str | Path, text: str, what: str = "file") -> None:
+    """Write a text file in UTF-8, whole or not at all."""
+    with written(path, what) as partial:
+        partial.write_text(text, "utf-8")
+
+
+def write_bytes(path: str | Path, content: bytes, what: str = "file") -> None:
+    """Write a file, whole or not at all."""
+    with written(path, what) as partial:
+        partial.write_bytes(content)
+
+
+def write_json(path: str | Path, content: Any, what: str = "file") -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(content, indent=2) + "\n", what)
+
+
+def check_place(path: str | Path, what: str = "file") -> None:
+    """Refuse, before any work is done, a place where a file could not be written."""
+    place = Path(path)
+    if os.path.isdir(place):
+        raise UnwritableFile(f"cannot write {what} {path}: it is a folder; name a file in it")
+    try:
+        if not _stream(place):
+            partial = Path(os.path.realpath(place) + PARTIAL)
+            held = _claim(partial)
+            partial.unlink(missing_ok=True)
+            os.close(held)
+    except SojournError:
+        raise
+    except OSError as error:
+        raise UnwritableFile(f"cannot write {what} {path}: {_reason(error)}; {_way_out(error)}") from None
+
+
+def read_bytes(path: str | Path, what: str = "file", most: int = MOST) -> bytes:
+    """The content of a file; a missing, unreadable or far too large one is refused in one sentence."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise UnreadableFile(f"{what} {path} does not exist; check the path") from None
+    except IsADirectoryError:
+        raise UnreadableFile(f"{what} {path} is a folder; name the file in it") from None
+    except PermissionError:
+        raise UnreadableFile(f"{what} {path} may not be read; check its permissions") from None
+    except (OSError, ValueError) as error:  # a path may hold a zero character, which is a ValueError
+        raise UnreadableFile(f"{what} {path} cannot be read: {_reason(error)}; check the path") from None
+    if len(content) > most:
+        raise UnreadableFile(f"{what} {path} must be at most {most:,} bytes long, it is longer; is it the right file?")
+    return content
+
+
+def read_text(path: str | Path, what: str = "file", most: int = MOST) -> str:
+    """The content of a text file in UTF-8."""
+    try:
+        return read_bytes(path, what, most).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{what} {path} is not UTF-8 text; save it as UTF-8") from None
+
+
+def read_json(path: str | Path, what: str = "file", most: int = MOST) -> Any:
+    """The content of a JSON file."""
+    text = read_text(path, what, most)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers with thousands of digits are ValueErrors too
+        raise UnreadableFile(f"{what} {path} is not valid JSON ({_reason(error)}); is it truncated?") from None
+    return _shallow(content, f"{what} {path}")
+
+
+def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> dict[str, Any]:
+    """The content of a TOML file."""
+    text = read_text(path, what, most)
+    try:
+        content = tomllib.loads(text.replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFile(f"{what} {path} is not valid TOML: {_reason(error)}") from None
+    return dict(_shallow(content, f"{what} {path}"))
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from working in the same folder."""
+    held = _locked(folder / "lock")
+    if held is None:
+        raise Busy(f"another process is training in {folder}; wait for it, or name another folder")
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def busy(folder: str | Path) -> bool:
+    """Whether another process is working in a folder."""
+    if not (Path(folder) / "lock").exists():
+        return False
+    try:
+        with alone(Path(folder)):
+            return False
+    except Busy:
+        return True
+
+
+def _stream(place: Path) -> bool:
+    """Whether it is a pipe or a device, which is written to as it is."""
+    try:
+        mode = place.stat().st_mode
+    except OSError:
+        return False
+    return place.is_relative_to("/dev") or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _claim(partial: Path) -> int:
+    """Open and lock an empty partial file."""
+    while True:
+        held = _locked(partial)
+        if held is None:
+            raise Busy(f"{partial.with_suffix('')} is being written by another process; wait for it to end")
+        try:
+            mine = os.path.samestat(os.fstat(held), os.lstat(partial))
+        except FileNotFoundError:  # another writer has just finished, and taken the file away
+            mine = False
+        if mine:
+            os.ftruncate(held, 0)
+            return held
+        os.close(held)
+
+
+def _locked(path: Path) -> int | None:
+    """Open a file and lock it; None where another process holds it. A link is never followed."""
+    held = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    try:
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # a system without such locks
+        pass
+    except BlockingIOError:
+        os.close(held)
+        return None
+    except BaseException:
+        os.close(held)
+        raise
+    return held
+
+
+def _settle(partial: Path, path: Path) -> None:
+    """Give a file its name once its content is on the disk."""
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _shallow(content: Any, where: str) -> Any:
+    """Refuse nesting so deep that code which goes through it could not."""
+    level: list[Any] = [content]
+    for _ in range(DEEPEST):
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [one for many in inside for one in many]
+        if not level:
+            return content
+    raise UnreadableFile(f"{where} is nested more than {DEEPEST} levels deep; is it the right file?")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _way_out(error: OSError) -> str:
+    return "check the folder" if isinstance(error, FileNotFoundError | NotADirectoryError) else "name another place"

@@ -1,0 +1,202 @@
+"""Files are written whole or not at all, and read with one sentence about what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from sojourn.errors import UnreadableFile, UnwritableFile
+from sojourn.files import (
+    Busy,
+    alone,
+    busy,
+    check_place,
+    read_bytes,
+    read_json,
+    read_text,
+    read_toml,
+    write_json,
+    write_text,
+    written,
+)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_gets_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "file.txt"
+    with written(path) as partial:
+        partial.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_an_error_leaves_the_file_that_was_there_and_nothing_else(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+
+    def half() -> None:
+        with written(path) as partial:
+            partial.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_disk_that_is_full_leaves_the_file_that_was_there(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    code = f"""
+        import resource
+        from sojourn.errors import UnwritableFile
+        from sojourn.files import write_text
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write_text({str(path)!r}, "x" * 100_000, "plan file")
+        except UnwritableFile as error:
+            print(error)
+    """
+    said = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert said.stdout == f"cannot write plan file {path}: File too large; name another place\n"
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_what_a_killed_writer_left_is_taken_over(tmp_path):
+    (tmp_path / "file.txt.partial").write_text("a long rest of something else")
+    write_text(tmp_path / "file.txt", "new")
+    assert (tmp_path / "file.txt").read_text() == "new"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "file.txt"
+    with written(path) as partial:
+        partial.write_text("first")
+        with pytest.raises(Busy, match="is being written by another process"):
+            write_text(path, "second")
+    assert path.read_text() == "first"
+    write_text(path, "second")
+    assert path.read_text() == "second"
+
+
+def test_a_link_is_kept_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("real.txt")
+    write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious.txt").write_text("precious")
+    (tmp_path / "file.txt.partial").symlink_to("precious.txt")
+    with pytest.raises(UnwritableFile):
+        write_text(tmp_path / "file.txt", "new")
+    assert (tmp_path / "precious.txt").read_text() == "precious"
+
+
+def test_a_device_is_written_to_and_stays_a_device():
+    write_text("/dev/null", "gone")
+    check_place("/dev/null")
+    assert not os.path.isfile("/dev/null")
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("missing/file.txt", "No such file or directory; check the folder"),
+        ("file/under.txt", "Not a directory; check the folder"),
+        ("folder", "it is a folder; name a file in it"),
+        ("x" * 300, "File name too long; name another place"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path, place, sentence):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UnwritableFile, match=sentence):
+        check_place(tmp_path / place, "plan file")
+
+
+def test_looking_at_a_place_changes_nothing(tmp_path):
+    (tmp_path / "file.txt").write_text("old")
+    check_place(tmp_path / "file.txt")
+    check_place(tmp_path / "new.txt")
+    assert names(tmp_path) == ["file.txt"]
+    assert (tmp_path / "file.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"{", "is not valid JSON"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"[" * 50_000 + b"]" * 50_000, "nested"),
+        (b"[" * 101 + b"]" * 101, "nested more than 100 levels"),
+        (b"1" * 5000, "is not valid JSON"),
+    ],
+)
+def test_what_is_no_json_gets_one_sentence(tmp_path, content, sentence):
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match=sentence) as caught:
+        read_json(path, "plan file")
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("content", ["a = ", "a = " + "[" * 50_000, "a = " + "1" * 5000, "a" * 10])
+def test_what_is_no_toml_gets_one_sentence(tmp_path, content):
+    path = tmp_path / "file.toml"
+    path.write_text(content)
+    with pytest.raises(UnreadableFile, match="is not valid TOML"):
+        read_toml(path, "run file")
+
+
+def test_files_are_read_up_to_a_size(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("12345")
+    assert read_bytes(path, most=5) == b"12345"
+    with pytest.raises(UnreadableFile, match="at most 4 bytes"):
+        read_bytes(path, most=4)
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"), [("none", "does not exist"), (".", "is a folder"), ("a\0b", "cannot be read")]
+)
+def test_a_missing_file_gets_one_sentence(tmp_path, place, sentence):
+    with pytest.raises(UnreadableFile, match=sentence):
+        read_text(tmp_path / place, "fleet file")
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    write_json(tmp_path / "a.json", {"a": [1, None]})
+    assert read_json(tmp_path / "a.json") == {"a": [1, None]}
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": [1, None]}
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbfa = 1\r\nb = 'x'\r\n")
+    assert read_toml(tmp_path / "a.toml") == {"a": 1, "b": "x"}
+
+
+def test_one_process_at_a_time_in_a_folder(tmp_path):
+    assert not busy(tmp_path)
+    with alone(tmp_path):
+        assert busy(tmp_path)
+        with pytest.raises(Busy), alone(tmp_path):
+            pass
+    assert not busy(tmp_path)
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious.txt").write_text("precious")
+    (tmp_path / "lock").symlink_to("precious.txt")
+    with pytest.raises(OSError, match="symbolic links"), alone(tmp_path):
+        pass
+    assert (tmp_path / "precious.txt").read_text() == "precious"
