@@ -190,7 +190,7 @@ class Run:
             self._go_to(tree)
         except SojournError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError) as error:
+        except Exception as error:  # what a tree that was tampered with makes fail is of any kind
             raise UnreadableFile(
                 f"the last checkpoint in {self.store.folder} is not of this run ({type(error).__name__}: {error}); "
                 "remove it to use the one before"

@@ -78,7 +78,7 @@ class Store:
             files: dict[str, dict[str, Tensor]] = {}
             self._home = {}
             return int(content["step"]), self._decode(content["tree"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        except (OSError, ArithmeticError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
             raise UnreadableFile(
                 f"checkpoint {path} cannot be read ({error}); remove it to use the one before"
             ) from None
