@@ -8,12 +8,13 @@ import textwrap
 
 import pytest
 
-from sojourn.errors import UnreadableFile, UnwritableFile
+from sojourn.errors import InvalidInput, UnreadableFile, UnwritableFile
 from sojourn.files import (
     Busy,
     alone,
     busy,
     check_place,
+    no_links,
     read_bytes,
     read_json,
     read_text,
@@ -200,3 +201,24 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     with pytest.raises(OSError, match="symbolic links"), alone(tmp_path):
         pass
     assert (tmp_path / "precious.txt").read_text() == "precious"
+
+
+def test_a_link_is_found_at_any_depth_and_one_that_leads_nowhere_too(tmp_path):
+    deep = tmp_path / "folder" / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("x")
+    no_links(tmp_path / "folder")
+    (deep / "link").symlink_to("nowhere")
+    with pytest.raises(InvalidInput, match="b/link must be no link, it leads to nowhere; put a copy in its place"):
+        no_links(tmp_path / "folder")
+
+
+def test_a_folder_may_be_a_link_and_hold_others_than_those_asked_for(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "folder")
+    (tmp_path / "folder" / "other").symlink_to(tmp_path)
+    no_links(tmp_path / "linked", "mine", "missing")
+    (tmp_path / "folder" / "mine").symlink_to(tmp_path / "gone")
+    with pytest.raises(InvalidInput, match="mine must be no link"):
+        no_links(tmp_path / "linked", "mine", "missing")
+    no_links(tmp_path / "nowhere")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import sojourn.trace
 from sojourn import InvalidInput, Trace, UnreadableFile, scan
 from sojourn.trace import APPLIED, COLUMNS, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED, TraceWriter
 
@@ -246,3 +247,33 @@ def test_a_trace_that_is_not_there_or_a_folder_is_named(tmp_path):
         Trace.load(tmp_path / "none.parquet")
     with pytest.raises(UnreadableFile, match="is a folder"):
         Trace.load(tmp_path)
+
+
+def test_a_file_that_claims_more_rows_than_its_bytes_can_hold_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "trace.parquet"
+    rows = 3_000_000
+    Trace(**{key: np.zeros(rows, kind) for key, kind in COLUMNS.items()}).save(path)
+    assert path.stat().st_size < rows / 10  # the same row again and again
+    for read in (Trace.load, lambda path: next(scan(path))):
+        with pytest.raises(
+            UnreadableFile, match=r"claims 3,000,000 rows in [\d,]+ bytes, more than fit; is it the right"
+        ):
+            read(path)
+
+
+def test_metadata_nested_without_end_are_refused(saved):
+    deep = b'{"schema": 1, "metadata": ' + b"[" * 10**5
+    pq.write_table(pq.read_table(saved).replace_schema_metadata({b"sojourn_trace": deep}), saved)
+    with pytest.raises(UnreadableFile, match="has unreadable metadata; write it again"):
+        Trace.load(saved)
+
+
+def test_columns_that_no_trace_has_are_not_read(saved, monkeypatch):
+    rewritten(saved, lambda table: table.append_column("noise", pa.array(["x" * 1000] * 100)))
+    seen = []
+    piece = sojourn.trace._piece
+    monkeypatch.setattr(
+        sojourn.trace, "_piece", lambda path, batch, facts: seen.append(batch) or piece(path, batch, facts)
+    )
+    assert Trace.load(saved) == some_trace()
+    assert seen[0].schema.names == list(COLUMNS)

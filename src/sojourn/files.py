@@ -162,6 +162,33 @@ def busy(folder: str | Path) -> bool:
         return True
 
 
+def no_links(folder: str | Path, *names: str) -> None:
+    """Refuse links, pipes and devices inside a folder at any depth, or among these names in it; it may be one itself.
+
+    Through a link a file would be read or written that lies elsewhere, and a pipe can be waited for for ever.
+    """
+    places = [Path(folder) / name for name in names] if names else _inside(Path(folder))
+    while places:
+        place = places.pop()
+        try:
+            mode = place.lstat().st_mode
+        except OSError:  # it is not there
+            continue
+        if stat.S_ISDIR(mode):
+            places += _inside(place)
+        elif stat.S_ISLNK(mode):
+            raise InvalidInput(f"{place} must be no link, it leads to {os.readlink(place)}; put a copy in its place")
+        elif not stat.S_ISREG(mode):
+            raise InvalidInput(f"{place} must be a file or a folder, it is a pipe or a device; remove it")
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # whoever reads it says what is wrong
+        return []
+
+
 def _stream(place: Path) -> bool:
     """Whether it is a pipe or a device, which is written to as it is."""
     try:

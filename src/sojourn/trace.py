@@ -23,6 +23,10 @@ from sojourn.errors import InvalidInput, UnreadableFile
 
 SCHEMA = 1
 KEY = b"sojourn_trace"
+FEW_ROWS, ROWS_A_BYTE = (
+    1_000_000,
+    2,
+)  # more rows than these are claimed and not there; the fewest bytes seen are 7 a row
 APPLIED, IN_FLIGHT, DROPPED, REFUSED, LOST = range(5)
 FATES = ("applied", "in_flight", "dropped", "refused", "lost")
 
@@ -196,7 +200,7 @@ def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
     file, metadata = _open(Path(path))
     empty = True
     try:
-        for batch in file.iter_batches(batch_size=max(1, rows)):
+        for batch in file.iter_batches(batch_size=max(1, rows), columns=list(COLUMNS)):
             yield _piece(path, batch, metadata)
             empty = False
     except (pa.ArrowInvalid, OSError) as error:
@@ -219,13 +223,18 @@ def _open(path: Path) -> tuple[Any, dict[str, Any]]:
         raise UnreadableFile(
             f"trace file {path} is not a complete Parquet file ({reason}); it may be truncated: write it again"
         ) from None
+    if file.metadata.num_rows > FEW_ROWS + ROWS_A_BYTE * path.stat().st_size:
+        raise UnreadableFile(
+            f"trace file {path} claims {file.metadata.num_rows:,} rows in {path.stat().st_size:,} bytes, "
+            "more than fit; is it the right file?"
+        )
     raw = (file.schema_arrow.metadata or {}).get(KEY) or (file.metadata.metadata or {}).get(KEY)
     if raw is None:
         raise UnreadableFile(f"trace file {path} is Parquet but not a sojourn trace; write it with Trace.save")
     try:
         content = json.loads(raw)
         newer_schema = int(content["schema"]) > SCHEMA
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UnreadableFile(f"trace file {path} has unreadable metadata; write it again") from None
     if newer_schema:
         newer = f"schema {content['schema']}, this sojourn reads up to {SCHEMA}"

@@ -1,6 +1,6 @@
 """`sojourn train`: a run on the virtual clock, in a folder, from flags or from one TOML file."""
 
-import json
+import shlex
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,10 +10,15 @@ import typer
 
 from sojourn.cli.arguments import AsJson, Concurrency, Sampling
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.files import no_links, read_json, write_json
 
 if TYPE_CHECKING:
     from sojourn.train.config import TrainConfig
     from sojourn.train.run import Outcome, Run
+
+SEEDS = "seeds.json"
+MOST_SEEDS = 2**20  # bytes of it
+PICTURES = tuple(f"{name}.{kind}" for name in ("who-holds-what", "curves") for kind in ("svg", "png"))
 
 
 def train(
@@ -23,6 +28,10 @@ def train(
         Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
+    ] = False,
     plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
     sampling: Sampling = None,
     concurrency: Concurrency = None,
@@ -130,7 +139,8 @@ def train(
 
         pyplot()  # says now, not after the training, that it is missing
     many = None if seeds is None else whole("seeds", seeds)
-    configs, several = _configs(config, given, many, out, resume)
+    no_links(out, SEEDS, *(path.name for path in out.glob("seed-*")), *PICTURES)
+    configs, several = _configs(config, given, many, out, resume, trust)
     runs, outcomes, diverged = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
     if pictures:
         _draw(runs, out)
@@ -139,51 +149,49 @@ def train(
         raise SojournError("; ".join(diverged))
     if not all(outcome.complete for outcome in outcomes):
         done = sum(outcome.received for outcome in outcomes)
-        typer.echo(f"interrupted after {done} updates; go on with: sojourn train --resume --out {out}", err=True)
+        code = [word for key, text in configs[0].code.items() for word in (f"--{key}", text)]
+        again = shlex.join(["sojourn", "train", "--resume", "--out", str(out), *code])
+        typer.echo(f"interrupted after {done} updates; go on with: {again}", err=True)
         raise typer.Exit(130)
 
 
 def _configs(
-    path: Path | None, given: dict[str, Any], many: int | None, out: Path, resume: bool
+    path: Path | None, given: dict[str, Any], many: int | None, out: Path, resume: bool, trust: bool
 ) -> "tuple[list[TrainConfig], bool]":
-    """One run, or one for each seed, and whether each has a folder of its own; runs to be resumed are in theirs."""
-    from sojourn.train.run import config_of
+    """One run, or one for each seed, and whether each has a folder of its own.
+
+    Runs that are only to be resumed are described by their folders; what is given beside must be the same.
+    """
+    from sojourn.train.config import TrainConfig
+    from sojourn.train.run_config import config_of
 
     if many is not None and many < 1:
         raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
-    found = sorted(out.glob("seed-*/config.json")) if resume else []
-    if path is None and not given and found:
-        first, seeds = config_of(found[0].parent), _seeds(out, many) or [config_of(one.parent).seed for one in found]
-        return [first.resolved(seed=seed) for seed in seeds], True
-    first = _config(path, given, out if resume else None)
+    found = [] if "seed" in given else sorted(out.glob("seed-*/config.json"))
+    by_folder = resume and path is None and "fleet" not in given
+    if by_folder and found:
+        told = [config_of(one.parent, given, trust) for one in found]
+        seeds = _seeds(out, many) or [one.seed for one in told]
+        return [told[0].resolved(seed=seed) for seed in seeds], True
+    if by_folder:
+        first = config_of(out, given, trust)
+    elif path is not None:
+        first = TrainConfig.load(path, **given)
+    elif "fleet" in given:
+        first = TrainConfig(**given)
+    else:
+        raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
     seeds = [first.seed + number for number in range(many or 1)]
     return [first.resolved(seed=seed) for seed in seeds], many is not None
-
-
-SEEDS = "seeds.json"
 
 
 def _seeds(out: Path, many: int | None) -> list[int]:
     """The seeds that a folder was begun with, so many more if asked; empty = it is not known."""
     try:
-        known = [int(seed) for seed in json.loads((out / SEEDS).read_text("utf-8"))["seeds"]]
+        known = [int(seed) for seed in read_json(out / SEEDS, "list of seeds", MOST_SEEDS)["seeds"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return known if many is None else [known[0] + number for number in range(many)]
-
-
-def _config(path: Path | None, given: dict[str, Any], resumed: Path | None) -> "TrainConfig":
-    """From flags and a run file; a run that is only to be resumed is described by its folder."""
-    from sojourn.train.config import TrainConfig
-    from sojourn.train.run import config_of
-
-    if path is not None:
-        return TrainConfig.load(path, **given)
-    if not given and resumed is not None:
-        return config_of(resumed)
-    if "fleet" not in given:
-        raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
-    return TrainConfig(**given)
 
 
 def _train(
@@ -204,7 +212,7 @@ def _train(
             folder = out / f"seed-{config.seed}" if several else out
             runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None))
             if several and len(runs) == 1:  # the first was not refused
-                (out / SEEDS).write_text(json.dumps({"seeds": [one.seed for one in configs]}) + "\n", "utf-8")
+                write_json(out / SEEDS, {"seeds": [one.seed for one in configs]}, "list of seeds")
     _say(runs)
 
     def note(run: Run, error: Diverged) -> None:

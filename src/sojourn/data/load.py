@@ -1,10 +1,8 @@
 """Datasets and problems by their text form, as the command line and configuration files name them."""
 
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
 
-from sojourn.call_text import Options, nearest, parse_choice
+from sojourn.call_text import Options, parse_choice
 from sojourn.data.dataset import Dataset
 from sojourn.data.digits import digits
 from sojourn.data.images.load import KINDS, load_images
@@ -12,6 +10,7 @@ from sojourn.data.images.source import Watch
 from sojourn.data.problem import Problem
 from sojourn.data.synthetic import logistic, quadratic
 from sojourn.errors import InvalidInput
+from sojourn.own_code import names_code, own_function
 
 _SIZES: Options = dict.fromkeys(("dimension", "clients", "examples", "seed"), int)
 _OPTIONS: dict[str, Options] = {
@@ -36,7 +35,7 @@ def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
     >>> load_dataset("quadratic(dimension=3, clients=2, examples=5)").train_x.shape
     (10, 3)
     """
-    if ":" in text.partition("(")[0]:
+    if names_code(text):
         return _from_function(text.strip())
     name, options = parse_choice("dataset", text, _OPTIONS)
     if name in _PROBLEMS:
@@ -57,18 +56,7 @@ def load_problem(text: str) -> Problem:
 
 
 def _from_function(text: str) -> Dataset:
-    home, _, name = text.partition(":")
-    try:
-        module = import_module(home)
-    except Exception as error:  # whatever a stranger's module raises, the user wants to know which and why
-        raise InvalidInput(
-            f"dataset {text}: module '{home}' cannot be imported ({type(error).__name__}: {error}); "
-            "put its folder on PYTHONPATH"
-        ) from error
-    function: Any = getattr(module, name, None)
-    if not callable(function):
-        raise InvalidInput(f"dataset {text}: module '{home}' has no function '{name}'{nearest(name, dir(module))}")
-    found = function()
+    found = own_function("dataset", text)()
     if not isinstance(found, Dataset):
         raise InvalidInput(f"dataset {text}: the function must return a sojourn Dataset, got {type(found).__name__}")
     return found

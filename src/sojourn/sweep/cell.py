@@ -13,13 +13,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from sojourn.errors import SojournError
+from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.plan_text import plan_of
 from sojourn.train.config import TrainConfig
 from sojourn.train.read_metrics import read_metrics
 
 DIVERGED = "diverged.json"
+MOST_SUMMARY = 2**20  # bytes
+OURS = (  # what is written into the folder of a comparison or a sweep
+    *("cells", "failures", "summary.json", "comparison.svg", "comparison.png"),
+    *(f"{table}.csv" for table in ("tuning", "runs", "table", "curves")),
+)
 Part = tuple[int, int]
 """Which of how many machines this is, from 1 on."""
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
@@ -59,6 +64,7 @@ class Cells:
     @cached_property
     def _found(self) -> dict[str, Path]:
         """By hash; of two folders of one cell, which copying from machines with other names for it makes, the ended."""
+        no_links(self.folder, *OURS)
         home, found = self.folder / "cells", dict[str, Path]()
         for path in sorted(home.glob("*-*")):
             key = path.name.rpartition("-")[2]
@@ -79,11 +85,12 @@ def ended(folder: Path) -> str | None:
     """How the run in a folder ended, `complete` or `diverged`; None = it has not."""
     for name, word in (("summary.json", "complete"), (DIVERGED, "diverged")):
         try:
-            facts = json.loads((folder / name).read_text("utf-8"))
+            facts = read_json(folder / name, "summary", MOST_SUMMARY)
             rows = read_metrics(folder)
-        except (OSError, ValueError, SojournError):  # not there, or half copied
+            whole = word == "diverged" or rows[-1]["received"] == facts["received"]
+        except (OSError, ValueError, KeyError, IndexError, TypeError):  # not there, or half copied
             continue
-        if rows and (word == "diverged" or rows[-1]["received"] == facts.get("received")):
+        if rows and whole:
             return word
     return None
 

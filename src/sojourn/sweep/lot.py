@@ -113,7 +113,7 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.files import Busy, busy
+    from sojourn.files import Busy, busy, no_links
     from sojourn.train.run import Run
 
     first: Run | None = None
@@ -122,10 +122,10 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
         if word is not None:  # by someone else in the meantime
             told[member.hash] = Ending(word)
             continue
-        if busy(member.folder):
-            told[member.hash] = Ending(BUSY)
-            continue
         try:
+            no_links(member.folder)
+            if busy(member.folder):
+                raise Busy
             run = Run(member.config, member.folder, resume=True, like=first.built if first else None)
         except Busy:
             told[member.hash] = Ending(BUSY)

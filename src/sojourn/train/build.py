@@ -10,8 +10,9 @@ from sojourn.data.dataset import Dataset
 from sojourn.data.images.source import Watch
 from sojourn.data.load import load_dataset
 from sojourn.data.partition import Partition, partition
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
+from sojourn.own_code import names_code
 from sojourn.plan_text import plan_of
 from sojourn.simulation.runners import runner
 from sojourn.simulation.scenario import QUEUED, Scenario
@@ -184,7 +185,7 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
         raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    chance = True if ":" in config.model else None  # a stranger's model may roll dice anywhere
+    chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
     return FlatModel(module.to(device), chance=chance, precision=config.precision), device
 
 
@@ -237,6 +238,21 @@ def _start(scenario: Scenario, tasks: int, clients: int) -> str:
     if scenario.dispatcher.name not in QUEUED:
         return "even"
     return "one-each" if tasks <= clients else "even"
+
+
+def check_trace(built: Built, trace: Trace, where: str) -> None:
+    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
+    local, rows = built.setting.local, len(trace)
+    most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
+    if local.epochs is None:
+        most["work"] = local.steps
+    for key, largest in most.items():
+        column, least = getattr(trace, key), -1 if key == "applied_step" else 0
+        if column.size and not (least <= column.min() and column.max() <= largest):
+            raise UnreadableFile(
+                f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
+                f"got {column.min()} to {column.max()}; put the right one back"
+            )
 
 
 def check_time(built: Built, trace: Trace) -> int:

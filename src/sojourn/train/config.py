@@ -9,6 +9,7 @@ from typing import Any
 from sojourn.call_text import nearest
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.own_code import names_code
 
 CHOICES = {
     "dtype": ("float32", "float64"),
@@ -18,6 +19,8 @@ CHOICES = {
     "execution": ("auto", "one-by-one", "waves"),
     "judged_on": ("test", "holdout"),
 }
+EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
+CODE = ("algorithm", "data", "model")  # keys whose text may name code of the user's own
 LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
 
 
@@ -119,12 +122,7 @@ class TrainConfig:
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
         """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
-        content = read_toml(path, "run file")
-        for one, other in (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs")):
-            for given, dropped in ((one, other), (other, one)):
-                if given in overriding:
-                    content.pop(dropped, None)
-        return cls.of(content | overriding, f"run file {path}")
+        return cls.of(put_over(read_toml(path, "run file"), overriding), f"run file {path}")
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
@@ -137,6 +135,21 @@ class TrainConfig:
     def resolved(self, **found: Any) -> "TrainConfig":
         """With what was left open filled in."""
         return replace(self, **found)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """What of it is code of the user's own, `package.module:function`, by key.
+
+        >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
+        {'data': 'mine:make'}
+        """
+        return {key: getattr(self, key) for key in CODE if names_code(getattr(self, key))}
+
+
+def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a file with what is given beside it, which takes precedence over them and over what it excludes."""
+    excluded = [other for pair in EXCLUDING for key, other in (pair, pair[::-1]) if key in given]
+    return {key: value for key, value in content.items() if key not in excluded} | dict(given)
 
 
 def check_keys(content: Mapping[str, Any], where: str) -> None:

@@ -11,10 +11,12 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.train.flat_model import FlatModel
 from sojourn.train.schedule import Schedule
+from sojourn.train.storable import storable
 
 Batch = tuple[Tensor, Tensor]
 
 
+@storable("update")
 class Update(NamedTuple):
     """What a client sends back."""
 

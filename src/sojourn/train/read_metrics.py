@@ -12,5 +12,5 @@ def read_metrics(folder: str | Path) -> list[dict[str, float]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, csv.Error) as error:
         raise UnreadableFile(f"{path} cannot be read as the metrics of a run: {error}") from None

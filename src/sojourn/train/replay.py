@@ -20,6 +20,7 @@ from sojourn.train.algorithms.base import Algorithm, Arrival, Info, Sent, Settin
 from sojourn.train.executor import Course, Executor, Job, OneByOne, drive
 from sojourn.train.federation import Federation
 from sojourn.train.local import Update
+from sojourn.train.storable import storable
 from sojourn.train.timeline import Ended, Name, Recorded, Timeline
 
 STATS_SHARE = 0.1  # of a client's statistics in the server's, each time it sends them
@@ -29,6 +30,7 @@ class Diverged(SojournError):
     """A gradient that is not a number."""
 
 
+@storable("pinned")
 class Pinned(NamedTuple):
     """What a task in flight carries."""
 
@@ -38,6 +40,7 @@ class Pinned(NamedTuple):
     """Its statistics; None = it has none."""
 
 
+@storable("ready")
 class Ready(NamedTuple):
     """A task in flight that is computed already."""
 

@@ -23,16 +23,17 @@ import torch
 from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
-from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.files import alone
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.files import alone, no_links
 from sojourn.interrupts import noted
 from sojourn.trace import Trace
-from sojourn.train.build import Built, build, check_time
+from sojourn.train.build import Built, build, check_time, check_trace
 from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
+from sojourn.train.run_config import facts_of
 from sojourn.train.store import Store
 from sojourn.version import __version__
 
@@ -81,6 +82,7 @@ class Run:
         self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
         self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
         self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+        self.store.check(self.replay.state)
         self.folder.mkdir(parents=True, exist_ok=True)  # only now: what could be refused has been
         with alone(self.folder):
             self._take()
@@ -91,20 +93,22 @@ class Run:
                 self._evaluate()
 
     def _recognised(self, resume: bool) -> bool:
-        """Whether the folder holds this run; one that holds another is refused."""
-        path = self.folder / "config.json"
+        """Whether the folder holds this run; one that holds another, or links, is refused."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InvalidInput(f"a run needs a folder, {self.folder} is a file; name another one")
+        found = self._is_it(resume)
+        no_links(self.folder)
+        return found
+
+    def _is_it(self, resume: bool) -> bool:
+        path = self.folder / "config.json"
         if not path.exists():
             if self.folder.exists() and any(not _ours(one) for one in self.folder.iterdir()):
                 raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
             return False
         if not resume:
             raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
-        try:
-            found = json.loads(path.read_text("utf-8"))
-        except ValueError:
-            raise UnreadableFile(f"{path} is not valid JSON; remove the folder and start anew") from None
+        found = facts_of(self.folder)
         for key, value in self._identity.items():
             if _compared(found.get(key)) != _compared(value):
                 raise InvalidInput(
@@ -116,7 +120,9 @@ class Run:
     def _trace(self, resumed: bool) -> Trace:
         path = self.folder / "trace.parquet"
         if resumed and path.exists():
-            return Trace.load(path)
+            trace = Trace.load(path)
+            check_trace(self.built, trace, str(path))
+            return trace
         return self.built.simulate()
 
     def _take(self) -> None:
@@ -180,12 +186,29 @@ class Run:
 
     def _restore(self) -> None:
         _, tree = self.store.load()
+        try:
+            self._go_to(tree)
+        except SojournError:
+            raise
+        except Exception as error:  # what a tree that was tampered with makes fail is of any kind
+            raise UnreadableFile(
+                f"the last checkpoint in {self.store.folder} is not of this run ({type(error).__name__}: {error}); "
+                "remove it to use the one before"
+            ) from None
+
+    def _go_to(self, tree: Any) -> None:
         if tree["trace_hash"] != self._trace_hash:
             raise UnreadableFile(
                 f"trace.parquet in {self.folder} is not the trace of its checkpoints: hash {self._trace_hash}, "
                 f"they have {tree['trace_hash']}; put the right one back"
             )
-        self.replay.restore(tree["replay"])
+        replay, first = self.replay, self.replay.state
+        replay.restore(tree["replay"])
+        models = [replay.params, *(one.sent.params for one in replay.pending.values())]
+        models += [one.start for one in replay.ready.values()]
+        alike = all((one.shape, one.dtype) == (first.params.shape, first.params.dtype) for one in models)
+        if type(replay.state) is not type(first) or not alike:
+            raise ValueError("it holds models or a state of another kind")
         self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
 
     def _check(self) -> None:
@@ -253,15 +276,6 @@ def together(
         for run in runs:
             held.enter_context(alone(run.folder))
         return drive([(course(run, halt), run.built.executor) for run in runs])
-
-
-def config_of(folder: str | Path) -> TrainConfig:
-    """The configuration of the run in a folder."""
-    path = Path(folder) / "config.json"
-    try:
-        return TrainConfig(**json.loads(path.read_text("utf-8"))["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnreadableFile(f"there is no run to resume in {folder} ({type(error).__name__}: {error})") from None
 
 
 def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:

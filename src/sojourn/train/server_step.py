@@ -9,10 +9,12 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.train.schedule import Schedule
+from sojourn.train.storable import storable
 
 KINDS = ("sgd", "momentum", "adam")
 
 
+@storable("server-memory")
 class Memory(NamedTuple):
     """What the server keeps from step to step."""
 

@@ -8,8 +8,8 @@ manifest names are deleted.
 
 import json
 import os
+import re
 from collections.abc import Mapping
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,13 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from sojourn.errors import UnreadableFile
+from sojourn.files import read_json
+from sojourn.train.storable import class_of, name_of
 
 SCHEMA = 1
 KEPT = 2  # manifests: the last one, and the one before
+_MANIFEST = re.compile(r"[0-9]{12,15}\.json")
+_TENSORS = re.compile(r"[0-9]{12,15}(-[0-9]{1,9})?\.safetensors")  # a name in this folder
 
 
 class Store:
@@ -33,7 +37,11 @@ class Store:
 
     def steps(self) -> list[int]:
         """Steps of the whole checkpoints."""
-        return sorted(int(path.stem) for path in self.folder.glob("*.json"))
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if _MANIFEST.fullmatch(path.name))
+
+    def check(self, tree: Any) -> None:
+        """Refuse what a checkpoint cannot hold, before there is one."""
+        self._encode(tree, "", {}, {})
 
     def save(self, step: int, tree: Any) -> None:
         """Write a checkpoint; tensors that an earlier one holds are not written again."""
@@ -64,13 +72,13 @@ class Store:
             raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run anew")
         path = self.folder / f"{steps[-1]:012d}.json"
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = read_json(path, "manifest")
             if content["sojourn_checkpoint"] != SCHEMA:
                 raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
             files: dict[str, dict[str, Tensor]] = {}
             self._home = {}
             return int(content["step"]), self._decode(content["tree"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        except (OSError, ArithmeticError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
             raise UnreadableFile(
                 f"checkpoint {path} cannot be read ({error}); remove it to use the one before"
             ) from None
@@ -85,7 +93,7 @@ class Store:
             return {"tensor": [home[0], home[1]]}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             fields = {key: self._encode(getattr(value, key), name, new, used) for key in value._fields}
-            return {"named": f"{type(value).__module__}:{type(value).__qualname__}", "fields": fields}
+            return {"named": name_of(value), "fields": fields}
         if isinstance(value, Mapping):
             pairs = [[self._encode(k, name, new, used), self._encode(v, name, new, used)] for k, v in value.items()]
             return {"map": pairs}
@@ -103,6 +111,8 @@ class Store:
         if "tensor" in value:
             name, key = value["tensor"]
             if name not in files:
+                if not _TENSORS.fullmatch(name):
+                    raise ValueError(f"it names the file {name!r}, which is none of a checkpoint's")
                 files[name] = load_file(str(self.folder / name), device=self._device)
             tensor = files[name][key]
             self._home[id(tensor)] = (name, key, tensor)
@@ -113,11 +123,7 @@ class Store:
             return {self._decode(k, files): self._decode(v, files) for k, v in value["map"]}
         if "list" in value:
             return tuple(self._decode(one, files) for one in value["list"])
-        module, _, kind = value["named"].partition(":")
-        made = getattr(import_module(module), kind)
-        if not (isinstance(made, type) and issubclass(made, tuple) and hasattr(made, "_fields")):
-            raise ValueError(f"{value['named']} is no named tuple")
-        return made(**{key: self._decode(one, files) for key, one in value["fields"].items()})
+        return class_of(value["named"])(**{key: self._decode(one, files) for key, one in value["fields"].items()})
 
     def _clean(self) -> None:
         steps = self.steps()

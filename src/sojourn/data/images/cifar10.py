@@ -5,11 +5,23 @@ import tarfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from sojourn.data.images.plain_pickle import load_plain
-from sojourn.data.images.source import Images, Pixels, Source, Watch, complete, decode, packed, reading
+from sojourn.data.images.source import (
+    Bounded,
+    Images,
+    Pixels,
+    Source,
+    Watch,
+    complete,
+    contents,
+    decode,
+    packed,
+    reading,
+)
 
 # the scale of the public code that the paper's experiments descend from; its std is the mean over images of the std
 # within an image, not the std over all pixels (.2470 .2435 .2616)
@@ -19,6 +31,8 @@ Batch = tuple[Pixels, Pixels]
 
 _BATCHES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 _SIDE, _VALUES, _CLASSES = 32, 3 * 32 * 32, 10
+_EXAMPLES = 60_000
+_MOST_BATCH, _MOST_ARCHIVE = 2**26, 2**29  # bytes; official ones have 31 and 187 million, pickled anew half more
 _FULL = {"train": 10, "test": 2}
 _SHEETS = 10
 _LOSSY_SHEETS = 30
@@ -47,14 +61,17 @@ def _archive(path: Path, names: list[str], parse: Callable[[bytes], Batch], watc
     held: dict[str, bytes] = {}
     with reading(path):
         with gzip.open(path) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
+            bounded: Any = Bounded(stream, _MOST_ARCHIVE)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 for member in archive:
                     name = PurePosixPath(member.name).name
                     content = archive.extractfile(member) if member.isfile() and name in names else None
                     if content is not None:
+                        if member.size > _MOST_BATCH:
+                            raise ValueError(f"{name} has {member.size:,} bytes, a batch has {_MOST_BATCH:,} at most")
                         held[name] = content.read()
                         watch(f"reading {path.name}", len(held), len(names))
-            while stream.read(1 << 20):  # to the end, where the checksum is
+            while bounded.read(1 << 20):  # to the end, where the checksum is
                 pass
         missing = [name for name in names if name not in held]
         if missing:
@@ -66,7 +83,7 @@ def _unpacked(files: Sequence[Path], parse: Callable[[bytes], Batch], watch: Wat
     batches = []
     for number, path in enumerate(files, start=1):
         with reading(path):
-            batches.append(parse(path.read_bytes()))
+            batches.append(parse(contents(path, _MOST_BATCH)))
         watch("reading cifar10", number, len(files))
     with reading(files[0].parent):
         return _joined(batches)
@@ -123,9 +140,8 @@ def _read_sheets(files: Sequence[Path], watch: Watch) -> Images:
     """Files of ten lossless images each, in which the images stand one below the other."""
     batches = []
     for number, path in enumerate(files, start=1):
-        with packed(path) as held:
-            sheets = [decode(held[f"s{sheet}"].tobytes()) for sheet in range(_SHEETS)]
-            batches.append(_cut(sheets, held["y"]))
+        with packed(path, _MOST_BATCH) as held:
+            batches.append(_cut(held, _SHEETS, _EXAMPLES // len(files)))
         watch("decoding cifar10", number, len(files))
     train = _FULL["train"]
     (train_x, train_y), (test_x, test_y) = (
@@ -142,21 +158,24 @@ def _lossy_sheets(folder: Path) -> Source | None:
 
 def _read_lossy_sheets(path: Path, watch: Watch) -> Images:
     """One file of thirty JPEGs, in which the images stand in rows and columns; the last sixth is the test set."""
-    sheets = []
-    with packed(path) as held:
-        for number in range(_LOSSY_SHEETS):
-            sheets.append(decode(held[f"s{number}"].tobytes()))
-            watch("decoding cifar10", number + 1, _LOSSY_SHEETS)
-        x, y = _cut(sheets, held["y"])
+    with packed(path, _MOST_ARCHIVE) as held:
+        x, y = _cut(held, _LOSSY_SHEETS, _EXAMPLES, watch)
     train = len(y) * 5 // 6
     return Images(x[:train], y[:train], x[train:], y[train:])
 
 
-def _cut(sheets: list[Pixels], labels: Pixels) -> Batch:
-    """Images in rows and columns of large ones, row by row."""
-    pieces = []
-    for sheet in sheets:
+def _cut(held: Any, many: int, most: int, watch: Watch | None = None) -> Batch:
+    """Images in rows and columns of large ones, row by row; as many as there are labels, and no more than `most`."""
+    labels = held["y"].astype(np.uint8, casting="safe")
+    if labels.size > most:
+        raise ValueError(f"{labels.size:,} labels, there are {most:,} at most")
+    pieces, left = [], labels.size * _SIDE * _SIDE
+    for number in range(many):
+        sheet = decode(held[f"s{number}"].tobytes(), left)
         rows, columns = (length // _SIDE for length in sheet.shape[:2])
         tiles = sheet.reshape(rows, _SIDE, columns, _SIDE, 3).transpose(0, 2, 4, 1, 3)
         pieces.append(tiles.reshape(-1, _VALUES))
-    return _checked(np.concatenate(pieces), labels.astype(np.uint8, casting="safe"))
+        left -= sheet.shape[0] * sheet.shape[1]
+        if watch is not None:
+            watch("decoding cifar10", number + 1, many)
+    return _checked(np.concatenate(pieces), labels)

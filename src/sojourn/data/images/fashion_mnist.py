@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.data.images.source import Images, Pixels, Source, Watch, complete, reading
+from sojourn.data.images.source import Bounded, Images, Pixels, Source, Watch, complete, contents, reading
 from sojourn.errors import UnreadableFile
 
 MEAN, STD = (0.2860,), (0.3530,)
 FILES = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
 
+_MOST = {3: 16 + 60_000 * 28 * 28, 1: 8 + 60_000}  # bytes of a file by its axes, images and labels
 _BYTES = 8  # idx's code for unsigned bytes
 _MNIST = "f68b3c2dcbeaaa9fbdd348bbdeb94873"  # md5 of the handwritten digits' first file, which has the same name
 
@@ -28,7 +29,9 @@ def find(folder: Path, per_class: int | None = None) -> Source | None:
 
 
 def _read(files: tuple[Path, ...], watch: Watch) -> Images:
-    if hashlib.md5(files[0].read_bytes(), usedforsecurity=False).hexdigest() == _MNIST:
+    with reading(files[0]):
+        first = contents(files[0], _MOST[3])
+    if hashlib.md5(first, usedforsecurity=False).hexdigest() == _MNIST:
         raise UnreadableFile(f"image file {files[0]} is of MNIST's digits, not of Fashion-MNIST; name another folder")
     train_x, train_y, test_x, test_y = (_idx(path, 1 + 2 * (number % 2 == 0)) for number, path in enumerate(files))
     for path, x, y in ((files[1], train_x, train_y), (files[3], test_x, test_y)):
@@ -41,9 +44,11 @@ def _read(files: tuple[Path, ...], watch: Watch) -> Images:
 def _idx(path: Path, axes: int) -> Pixels:
     """An array in the idx format: two zeros, kind, number of axes, their lengths (big-endian), values."""
     with reading(path):
-        content = path.read_bytes()
         if path.suffix == ".gz":
-            content = gzip.decompress(content)
+            with gzip.open(path) as stream:
+                content = Bounded(stream, _MOST[axes]).read()
+        else:
+            content = contents(path, _MOST[axes])
         head = 4 + 4 * axes
         if content[:4] != bytes([0, 0, _BYTES, axes]) or len(content) < head:
             raise ValueError(f"it does not begin as an idx file of {axes} axes")

@@ -1,6 +1,8 @@
 """Source: the files of a dataset in one of the formats that it comes in, and how they are read."""
 
 import hashlib
+import stat
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ Watch = Callable[[str, int, int], None]
 """Is told what is being done, how much is done and how much there is; 0 of 0 = the text is a sentence of its own."""
 
 _VERSION = 1  # of what the readers make of files; a new one lets old decoded arrays lie
+
+FEW, RATIO = 2**24, 100  # bytes that any archive may unpack to, and how many for each of its own beyond
+SCANS = 100  # of a JPEG: each goes over the whole image
 
 
 class Images(NamedTuple):
@@ -75,15 +80,54 @@ def complete(folder: Path, names: list[str]) -> tuple[Path, ...]:
     return paths
 
 
+def contents(path: Path, most: int) -> bytes:
+    """A file that may have so many bytes; one that is longer is refused before it is read."""
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise ValueError("it is no plain file")
+    if facts.st_size > most:
+        raise ValueError(f"{facts.st_size:,} bytes, {most:,} are the most that it can need")
+    return path.read_bytes()
+
+
+class Bounded:
+    """A stream that may yield so many bytes: what is packed may unpack to a thousand times its size."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream, self._most, self._left = stream, most, most
+
+    def read(self, size: int = -1) -> bytes:
+        """As a file does."""
+        content: bytes = self._stream.read(self._left + 1 if size < 0 else min(size, self._left + 1))
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes, the most that it can need")
+        return content
+
+
+def check_archive(archive: zipfile.ZipFile, most: int) -> None:
+    """Refuse a zip by the sizes that it states, which are the most that is unpacked of it, before anything is."""
+    members = archive.infolist()
+    stated, size = sum(one.file_size for one in members), sum(one.compress_size for one in members)
+    if stated > min(most, FEW + RATIO * size):
+        raise ValueError(f"its {size:,} bytes unpack to {stated:,}, more than it can need")
+    if any(one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for one in members):
+        raise ValueError("it is compressed in another way than zip files of images are")
+
+
 @contextmanager
-def packed(path: Path) -> Iterator[Any]:
-    """The arrays of an npz file by name; nothing in it is unpickled."""
-    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-        yield held
+def packed(path: Path, most: int) -> Iterator[Any]:
+    """The arrays of an npz file by name, of so many bytes in all; nothing in it is unpickled."""
+    with reading(path), path.open("rb") as file:
+        with zipfile.ZipFile(file) as archive:
+            check_archive(archive, most)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as held:
+            yield held
 
 
-def decode(encoded: bytes) -> Pixels:
-    """The pixels of a PNG, JPEG or WebP file, of shape (height, width, 3)."""
+def decode(encoded: bytes, most: int) -> Pixels:
+    """The image in a PNG, JPEG or WebP file, of shape (height, width, 3); one of more pixels is not decoded."""
     from io import BytesIO
 
     try:
@@ -92,5 +136,9 @@ def decode(encoded: bytes) -> Pixels:
         raise SojournError(
             "reading images needs Pillow, which is not installed; pip install 'sojourn[train]'"
         ) from None
-    with Image.open(BytesIO(encoded)) as image:
+    if encoded.count(b"\xff\xda") > SCANS and encoded.startswith(b"\xff\xd8"):
+        raise ValueError(f"an image in more than {SCANS} scans")
+    with Image.open(BytesIO(encoded), formats=("PNG", "JPEG", "WEBP")) as image:
+        if image.width * image.height > most:
+            raise ValueError(f"an image of {image.width}x{image.height}, {most:,} pixels are the most there can be")
         return np.asarray(image.convert("RGB"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.data.images.source import Images, Pixels, Source, Watch, decode, packed, reading
+from sojourn.data.images.source import Images, Pixels, Source, Watch, check_archive, contents, decode, packed, reading
 from sojourn.errors import InvalidInput
 
 MEAN, STD = (0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)
@@ -24,6 +24,12 @@ _ANNOTATIONS = "val/val_annotations.txt"
 _TRAIN = re.compile(r"^train/([^/]+)/images/[^/]*?_(\d+)\.JPEG$")
 _PACK = "tiny_a_travel.npz"
 _SIDE = 64
+_CLASSES, _EACH, _JUDGED = 200, 500, 10_000
+_MOST_ARCHIVE, _MOST_LIST, _MOST_IMAGE = (
+    2**29,
+    2**22,
+    2**18,
+)  # bytes; the official ones have 260 million, 600,000, 10,000
 _EVERY = 250  # images between two reports
 
 Named = tuple[str, int]
@@ -57,13 +63,25 @@ def _tree(top: Path) -> list[str]:
 
 
 def _read_tree(top: Path, names: list[str], per_class: int | None, watch: Watch) -> Images:
-    return _read(top, names, lambda name: (top / name).read_bytes(), per_class, watch)
+    return _read(top, names, lambda name: contents(top / name, _most(name)), per_class, watch)
 
 
 def _read_zip(path: Path, per_class: int | None, watch: Watch) -> Images:
     with reading(path), zipfile.ZipFile(path) as archive:
+        check_archive(archive, _MOST_ARCHIVE)
         names = [name.removeprefix(f"{_TOP}/") for name in archive.namelist() if name.startswith(f"{_TOP}/")]
-        return _read(path, names, lambda name: archive.read(f"{_TOP}/{name}"), per_class, watch)
+        return _read(path, names, lambda name: _member(archive, name), per_class, watch)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    member = archive.getinfo(f"{_TOP}/{name}")
+    if member.file_size > _most(name):
+        raise ValueError(f"{member.file_size:,} bytes, {_most(name):,} are the most that it can need")
+    return archive.read(member)
+
+
+def _most(name: str) -> int:
+    return _MOST_LIST if name == _ANNOTATIONS else _MOST_IMAGE
 
 
 def _read(where: Path, names: Iterable[str], read: Read, per_class: int | None, watch: Watch) -> Images:
@@ -92,6 +110,8 @@ def _training(names: Iterable[str], per_class: int | None, where: Path) -> tuple
             by_class.setdefault(match[1], []).append((int(match[2]), name))
     if not by_class:
         raise ValueError("there are no images in train/*/images")
+    if len(by_class) > _CLASSES or max(len(images) for images in by_class.values()) > _EACH:
+        raise ValueError(f"there are more than {_CLASSES} classes of {_EACH} images")
     number_of = {kind: number for number, kind in enumerate(sorted(by_class))}
     _check_per_class(per_class, min(len(images) for images in by_class.values()), where)
     chosen = [(name, number) for kind, number in number_of.items() for _, name in sorted(by_class[kind])[:per_class]]
@@ -106,20 +126,22 @@ def _validation(annotations: str, number_of: dict[str, int], names: set[str]) ->
         if len(words) < 2 or words[1] not in number_of or f"val/images/{words[0]}" not in names:
             raise ValueError(f"{_ANNOTATIONS} has the line '{line[:60]}', which names no image of a known class")
         found.append((f"val/images/{words[0]}", number_of[words[1]]))
-    if not found:
-        raise ValueError(f"{_ANNOTATIONS} is empty")
+    if not 1 <= len(found) <= _JUDGED:
+        raise ValueError(f"{_ANNOTATIONS} is empty" if not found else f"{_ANNOTATIONS} has more than {_JUDGED} lines")
     return found
 
 
 def _read_pack(path: Path, per_class: int | None, watch: Watch) -> Images:
     """JPEGs in one array, without the first bytes, which are one of two, and the last two, always the same."""
-    with packed(path) as held:
+    with packed(path, _MOST_ARCHIVE) as held:
         data, heads, kind = held["data"], [held["h0"].tobytes(), held["h1"].tobytes()], held["hid"]
         label, number, judged = held["y"], held["num"], held["val"]
         length = held["len"].astype(np.int64)
         end = np.cumsum(length)
         if end.size == 0 or end[-1] != data.size or not len(label) == len(number) == len(judged) == end.size:
             raise ValueError(f"{data.size} bytes for {end.size} images")
+        if end.size > _CLASSES * _EACH + _JUDGED or length.min() < 0 or length.max() > _MOST_IMAGE:
+            raise ValueError(f"{end.size} images of {length.min()} to {length.max()} bytes, which cannot be")
         train = _first(np.flatnonzero(~judged), label, number, per_class, path)
         test = np.flatnonzero(judged)
         test = test[np.argsort(number[test], kind="stable")]
@@ -153,7 +175,7 @@ def _check_per_class(per_class: int | None, most: int, where: Path) -> None:
 
 
 def _image(encoded: bytes) -> Pixels:
-    pixels = decode(encoded)
+    pixels = decode(encoded, _SIDE * _SIDE)
     if pixels.shape != (_SIDE, _SIDE, 3):
         raise ValueError(f"an image of {pixels.shape[1]}x{pixels.shape[0]}, not {_SIDE}x{_SIDE}")
     return pixels.transpose(2, 0, 1)

@@ -28,11 +28,13 @@ from sojourn.simulation.scenario import Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard, queued
 from sojourn.train.local import Local
 from sojourn.train.server_step import Memory, ServerStep
+from sojourn.train.storable import storable
 
 ASSIGNMENTS = {"random": "routed", "pure": "pure", "shuffled": "shuffled"}
 STEPS = ("constant", "adaptive", "drop")
 
 
+@storable("asyncsgd.state")
 class State(NamedTuple):
     """The server's model, what its step rule remembers, and the tasks in flight."""
 

@@ -13,7 +13,7 @@ A method is a frozen dataclass with its hyper-parameters as fields and pure func
 
 Tensors are never changed in place: a model in flight is a reference to the tensor that was sent. `state.params` is the
 server's model. Memory of a client, and state, consist of tensors, numbers, None, tuples, NamedTuples and dicts by
-client, so that they can be checkpointed as they are.
+client, so that they can be checkpointed as they are; a NamedTuple is declared by `storable`.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,10 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
 from sojourn.train.local import Local, Update
+from sojourn.train.storable import storable
 
 
+@storable("sent")
 class Sent(NamedTuple):
     """What a client is sent."""
 

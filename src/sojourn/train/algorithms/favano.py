@@ -32,8 +32,10 @@ from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard, interrupted
 from sojourn.train.local import Local
+from sojourn.train.storable import storable
 
 
+@storable("favano.state")
 class State(NamedTuple):
     """The server's model, the sum over the period so far, and what is known of the clients' speeds."""
 

@@ -24,10 +24,12 @@ from sojourn.plan import Plan
 from sojourn.simulation.scenario import Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard, queued
 from sojourn.train.local import Local
+from sojourn.train.storable import storable
 
 STALENESS = ("constant", "polynomial", "hinge")
 
 
+@storable("fedasync.state")
 class State(NamedTuple):
     """The server's model."""
 

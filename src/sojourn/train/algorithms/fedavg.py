@@ -23,8 +23,10 @@ from sojourn.plan import Plan
 from sojourn.simulation.scenario import Dispatcher, Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard
 from sojourn.train.local import Local
+from sojourn.train.storable import storable
 
 
+@storable("fedavg.state")
 class State(NamedTuple):
     """The server's model and the sum over the round so far."""
 

@@ -28,8 +28,10 @@ from sojourn.simulation.scenario import Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard, queued
 from sojourn.train.local import Local
 from sojourn.train.server_step import Memory, ServerStep
+from sojourn.train.storable import storable
 
 
+@storable("fedbuff.state")
 class State(NamedTuple):
     """The server's model, the buffer's sum, and who is in it."""
 

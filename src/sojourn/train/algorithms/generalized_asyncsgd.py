@@ -19,8 +19,10 @@ from torch import Tensor
 
 from sojourn.train.algorithms.base import Arrival, Info, Setting, Standard
 from sojourn.train.server_step import Memory, ServerStep
+from sojourn.train.storable import storable
 
 
+@storable("generalized-asyncsgd.state")
 class State(NamedTuple):
     """The server's model and what its step rule remembers."""
 

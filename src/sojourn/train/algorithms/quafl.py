@@ -26,8 +26,10 @@ from sojourn.simulation.scenario import Dispatcher, Scenario
 from sojourn.train.algorithms.base import Arrival, Info, Sent, Setting, Standard, interrupted
 from sojourn.train.local import Local, Update
 from sojourn.train.quantiser import Lattice
+from sojourn.train.storable import storable
 
 
+@storable("quafl.state")
 class State(NamedTuple):
     """The server's model, the one before the last call, and the sum over the call so far."""
 

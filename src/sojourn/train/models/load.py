@@ -1,15 +1,15 @@
 """Models by their text form."""
 
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import nn
 
-from sojourn.call_text import nearest, parse_choice
+from sojourn.call_text import parse_choice
 from sojourn.data.dataset import Dataset
 from sojourn.data.load import load_problem
 from sojourn.errors import InvalidInput
+from sojourn.own_code import names_code, own_function
 from sojourn.train.models.resnet import resnet18, resnet20
 from sojourn.train.models.small import Binary, Point, cnn, logistic, mlp
 
@@ -39,7 +39,7 @@ def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: to
 
 
 def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
-    if ":" in text:
+    if names_code(text):
         return _from_function(text.strip(), dataset)
     name, options = parse_choice("model", text, _OPTIONS)
     if name == "problem":
@@ -72,18 +72,7 @@ def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
 
 
 def _from_function(text: str, dataset: Dataset) -> nn.Module:
-    home, _, name = text.partition(":")
-    try:
-        module = import_module(home)
-    except Exception as error:
-        raise InvalidInput(
-            f"model {text}: module '{home}' cannot be imported ({type(error).__name__}: {error}); "
-            "put its folder on PYTHONPATH"
-        ) from error
-    function: Any = getattr(module, name, None)
-    if not callable(function):
-        raise InvalidInput(f"model {text}: module '{home}' has no function '{name}'{nearest(name, dir(module))}")
-    found = function(dataset)
+    found = own_function("model", text)(dataset)
     if not isinstance(found, nn.Module):
         raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
     if not any(True for _ in found.parameters()):
