@@ -14,7 +14,7 @@ from sojourn.fitting.from_trace import fit
 from sojourn.fitting.likelihood import Sample, of_law
 from sojourn.fitting.population import population
 from sojourn.fitting.shapes import draw, log_survival, mean_beyond
-from sojourn.trace import APPLIED, IN_FLIGHT, LOST
+from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT, LOST
 
 NAN = np.nan
 EXPONENTIAL = Law()
@@ -65,7 +65,7 @@ def served(rates, law, until, rng, busy=1.0, clients=None):
         finished.append(np.where(end <= until, end, NAN)[seen])
     trace = table(np.concatenate(client), np.concatenate(started), np.concatenate(finished))
     last = np.where(np.arange(len(trace)) == 0, until, 0.0)  # the server goes on until the end
-    columns = {key: getattr(trace, key) for key in observed.COLUMNS}
+    columns = {key: getattr(trace, key) for key in COLUMNS}
     return Trace(**{**columns, "dispatched_at": last}, metadata={"clients": clients or len(rates)})
 
 
@@ -223,7 +223,7 @@ def test_a_client_with_plenty_of_services_and_a_law_of_its_own_keeps_it():
     rng = np.random.default_rng(7)
     most = served(np.ones(30), EXPONENTIAL, 300.0, rng)
     odd = served([1.0], Law("gamma", 20.0), 300.0, rng)
-    columns = {key: np.concatenate([getattr(most, key), getattr(odd, key)]) for key in observed.COLUMNS}
+    columns = {key: np.concatenate([getattr(most, key), getattr(odd, key)]) for key in COLUMNS}
     columns["client"][len(most) :] = 30
     found = fit(Trace(**columns))
     assert [law.name for law in found.fleet.law] == ["exponential"] * 30 + ["gamma"]
@@ -274,7 +274,7 @@ def test_a_client_seen_twice_is_drawn_towards_the_others_and_one_seen_often_is_n
     steady = [(61, 0.1 * k, 0.1 * k + 0.1) for k in range(300)]  # a rate of 10 that is sure
     client, started, finished = np.array(lucky + steady).T
     more = table(client, started, finished)
-    found = fit(Trace(**{k: np.concatenate([getattr(trace, k), getattr(more, k)]) for k in observed.COLUMNS}),
+    found = fit(Trace(**{k: np.concatenate([getattr(trace, k), getattr(more, k)]) for k in COLUMNS}),
                 law=EXPONENTIAL)  # fmt: skip
     assert 1 < found.fleet.rate[60] < 10
     assert found.rate_low[60] < 2
@@ -402,7 +402,7 @@ def test_the_uplink_is_found_where_there_is_one():
     rng = np.random.default_rng(19)
     trace = served(np.ones(20), EXPONENTIAL, 200.0, rng)
     sent = trace.finished_at + np.where(trace.client < 10, rng.exponential(0.25, len(trace)), 0.0)
-    columns = {key: getattr(trace, key) for key in observed.COLUMNS}
+    columns = {key: getattr(trace, key) for key in COLUMNS}
     fleet = Fleet.of(far=(10, 1.0), near=(10, 1.0))
     found = fit(Trace(**{**columns, "applied_at": sent}), fleet)
     assert found.fleet.uplink_rate[0] == pytest.approx(4.0, rel=0.08)
@@ -458,7 +458,7 @@ def test_fitting_clients_or_groups_is_the_default_that_the_fleet_suggests():
 def test_another_unit_of_time_scales_the_rates_and_nothing_else(by):
     fleet = Fleet.of(a=(6, 1.0), b=(6, 1.0))
     trace = served(np.repeat([1.0, 3.0], 6), Law("gamma", 3.0), 30.0, np.random.default_rng(20))
-    columns = {key: getattr(trace, key) for key in observed.COLUMNS}
+    columns = {key: getattr(trace, key) for key in COLUMNS}
     times = {key: 1000 * value for key, value in columns.items() if key.endswith("_at")}
     one, other = fit(trace, fleet, by=by), fit(Trace(**{**columns, **times}), fleet, by=by)
     assert 1000 * other.fleet.rate == pytest.approx(one.fleet.rate, rel=1e-4)

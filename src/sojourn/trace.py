@@ -70,9 +70,9 @@ class Trace:
     started_at: NDArray[np.float64]
     """When the client began to serve it."""
     finished_at: NDArray[np.float64]
-    """When the client had served it."""
+    """When the client had served it; NaN also where it never did, because it left or the round was over."""
     applied_at: NDArray[np.float64]
-    """When the server applied it."""
+    """When the server applied it, or when it was over in another way, as `fate` says: lost, dropped, refused."""
     dispatched_step: NDArray[np.int64]
     """Updates applied before the model that the task carries."""
     applied_step: NDArray[np.int64]

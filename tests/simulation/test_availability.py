@@ -53,7 +53,9 @@ def test_a_client_that_leaves_can_lose_its_task_and_the_server_sends_another():
     trace = run(Availability("churn", on=3.0, off=1.0, leave="lose"))
     lost = trace.fate == LOST
     assert 20 < lost.sum() < 2000
-    assert np.isnan(trace.applied_at[lost]).all()
+    assert np.isnan(trace.finished_at[lost]).all()
+    assert (trace.applied_at[lost] >= trace.started_at[lost]).all()  # when it was lost
+    assert np.isin(trace.applied_at[lost], trace.dispatched_at).all()  # and replaced at once
     assert (trace.applied_step[lost] == -1).all()
     assert int(trace.applied.sum()) == 2000
     # C tasks in flight all the time: every ended task, applied or lost, is followed by one new
@@ -84,7 +86,8 @@ def test_updates_get_lost_on_the_way_with_the_stated_probability():
     ended = trace.applied.sum() + (trace.fate == LOST).sum()
     share = (trace.fate == LOST).sum() / ended
     assert share == pytest.approx(0.2, abs=4 * np.sqrt(0.16 / ended))
-    assert np.isfinite(trace.finished_at[trace.fate == LOST]).all()
+    assert np.isfinite(trace.finished_at[trace.fate == LOST]).all()  # it was served, and lost after that
+    assert (trace.applied_at == trace.finished_at)[trace.fate == LOST].all()
 
 
 def test_a_rate_jumps_at_its_time_and_drifts():

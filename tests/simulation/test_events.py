@@ -202,7 +202,9 @@ def test_rounds_may_wait_for_the_first_and_drop_the_others():
     fates = trace.fate.reshape(-1, 8)
     assert (fates[:, :3] == APPLIED).all()
     assert (fates[:, 3:] == DROPPED).all()
-    assert np.isnan(trace.applied_at.reshape(-1, 8)[:, 3:]).all()
+    over = trace.applied_at.reshape(-1, 8)
+    assert (over == over[:, :1]).all()  # all are over when the round is
+    assert (trace.applied_step.reshape(-1, 8)[:, 3:] == -1).all()
     late = trace.finished_at.reshape(-1, 8)[:, 3:]
     assert np.isnan(late).all()  # not finished when the round ended
     fast = (trace.client[trace.applied] < 4).mean()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sojourn import InvalidInput
+from sojourn import Fleet, InvalidInput, fit
 from sojourn.data.load import load_dataset
 from sojourn.errors import UnreadableFile
 from sojourn.trace import Trace
@@ -113,6 +113,15 @@ def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> N
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["trace_hash"] == trace.hash
     assert summary["received"] == STEPS == int(trace.applied.sum())
+
+
+def test_the_trace_of_a_run_tells_whoever_fits_it_how_clients_were_called(fleet) -> None:
+    call = "favano(contacts=2, waiting=1, interaction=0.5)"
+    trace = build(_config(fleet, algorithm=call, local_steps=3, steps=3000)).simulate()
+    told = {key: trace.metadata[key] for key in ("dispatcher", "local_steps", "one_draw", "server_rate", "leave")}
+    assert told == {"dispatcher": "periodic", "local_steps": 3, "one_draw": False, "server_rate": None, "leave": []}
+    found = fit(trace, Fleet.load(fleet))
+    assert found.fleet.rate == pytest.approx([4.0, 1.0], rel=0.1)
 
 
 def test_metrics_count_steps_updates_time_gradients_work_and_bits(fleet, tmp_path) -> None:

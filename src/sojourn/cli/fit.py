@@ -99,7 +99,7 @@ def _print(found: "Fit") -> None:
 
     fleet = found.fleet
     uplinks = bool(np.isfinite(fleet.uplink_rate).any())
-    heads = ["group" if found.by == "group" else "client", "clients", "services", "running", "rate"]
+    heads = ["group" if found.by == "group" else "client", "clients", "services", "cut off", "rate"]
     level = f"{100 * found.confidence:g}% interval"
     rows = [
         [

@@ -1,11 +1,13 @@
 """Fit: from a Trace back to a Fleet, with rates, laws and how well both are known.
 
 Service is `finished_at - started_at` of every row that finished, divided by its local steps (`work`) where there are
-several. A service that was running when the trace ends is not known, but it is known to be longer: leaving it out would
-leave out the long ones, so it counts with the length that its law expects of it.
+several. A service that was running when the trace ends, or was cut off before (its client left, its round was over, the
+server called), is not known, but it is known to be longer: leaving it out would leave out the long ones, so it counts
+with the length that its law expects of it.
 
-The uplink is `applied_at - finished_at`, where the server takes no time of its own (no buffer, no barrier). The
-downlink cannot be told: `started_at - dispatched_at` is downlink and waiting together; a given fleet keeps its own.
+The uplink is `applied_at - finished_at`, where an update waits for nothing else: no round, no call, no server that
+takes time. The downlink cannot be told: `started_at - dispatched_at` is downlink and waiting together. What cannot be
+told stays as a given fleet has it.
 """
 
 from collections.abc import Sequence
@@ -18,11 +20,12 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.fitting import notes
 from sojourn.fitting.choice import CANDIDATES, Choice
-from sojourn.fitting.observed import Durations, Observed, by_group, observe
+from sojourn.fitting.durations import Durations, by_group
+from sojourn.fitting.observed import Observed, observe
 from sojourn.fitting.rates import Evidence, Rates, best_rates, by_groups, pooled
 from sojourn.fitting.units import laws_by_client, laws_by_group
 from sojourn.fleet import Fleet
-from sojourn.law import PARAMETERS, Law
+from sojourn.law import EXPONENTIAL, PARAMETERS, Law
 from sojourn.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -44,7 +47,7 @@ class Fit:
     observations: Integers
     """Finished services."""
     censored: Integers
-    """Services that were running when the trace ends."""
+    """Services not seen to their end: running when the trace ends, or cut off before (lost, dropped, interrupted)."""
     work: Floats
     """Mean local steps of the finished services; a rate counts tasks of one step."""
     distance: Floats
@@ -90,6 +93,9 @@ def fit(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must be between 0 and 1, got {confidence}; write for example 0.95")
     seen = observe(trace, fleet, by == "group")
+    if seen.counts is not None:
+        wanted = _only_exponential(wanted, law)
+        seen = replace(seen, service=seen.counts.durations())
     service = seen.service
     if service.finished.sum() == 0:
         raise InvalidInput(
@@ -123,6 +129,15 @@ def _wanted(law: Law | str | None) -> Law | str:
     raise InvalidInput(f"law must be auto, one of {', '.join(PARAMETERS)}, or a law with its parameter, got '{law}'")
 
 
+def _only_exponential(wanted: Law | str, law: Law | str | None) -> Law:
+    if wanted not in ("auto", "exponential", EXPONENTIAL):
+        raise InvalidInput(
+            "a law must be told by single durations, and periodic calls tell only how many local steps a client did; "
+            f"law must be auto or exponential for this trace, got '{law}'"
+        )
+    return EXPONENTIAL
+
+
 def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float) -> Fit:
     service = by_group(seen.service, fleet.group_of_client)
     instant = (service.finished > 0) & (service.total <= 0)
@@ -130,22 +145,25 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
         name = fleet.name[int(np.argmax(instant))]
         raise InvalidInput(f"services must take time, got only zeros for group '{name}'; use a finer clock")
     choices, told = laws_by_group(service, seen.last, wanted)
-    rates = by_groups(_evidence(service, choices), confidence, told, np.array([choice.error for choice in choices]))
+    rates = by_groups(
+        _evidence(service, choices, seen.excess), confidence, told, np.array([choice.error for choice in choices])
+    )
     said = [
         *notes.of_rows(seen),
         *notes.of_laws(choices, fleet.name, wanted),
         *notes.of_unseen(service, fleet.name, "group"),
-        *notes.of_running(service, fleet.name, "group"),
+        *notes.of_running(seen, service, fleet.name, "group"),
         *notes.of_unlike_clients(seen.service, fleet, service, choices),
     ]
     uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
+    said += notes.of_links(seen, fleet)
     return _fit(fleet, rates, service, choices, uplinks, said, confidence, "group")
 
 
 def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidence: float) -> Fit:
     service = seen.service
     choices, shared = laws_by_client(service, seen.last, wanted)
-    rates = pooled(_evidence(service, choices), confidence)
+    rates = pooled(_evidence(service, choices, seen.excess), confidence)
     one_by_one = _one_by_one(fleet, rates)
     own = [client for client, choice in enumerate(choices) if choice is not shared]
     said = [
@@ -154,9 +172,10 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
         *notes.of_laws([shared], ("all clients",), wanted),
         *notes.of_own_laws([one_by_one.name[client] for client in own], [choices[client] for client in own]),
         *notes.of_unseen(service, one_by_one.name, "client"),
-        *notes.of_running(service, one_by_one.name, "client"),
+        *notes.of_running(seen, service, one_by_one.name, "client"),
     ]
     uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
+    said += notes.of_links(seen, one_by_one)
     return _fit(one_by_one, rates, service, choices, uplinks, said, confidence, "client")
 
 
@@ -166,27 +185,27 @@ def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
     return fleet if fleet.groups == fleet.clients else fleet.expanded()
 
 
-def _evidence(durations: Durations, choices: Sequence[Choice]) -> Evidence:
+def _evidence(durations: Durations, choices: Sequence[Choice], excess: float = 1.0) -> Evidence:
     laws = tuple(choice.law for choice in choices)
     known = {id(choice): choice.law.scv if np.isnan(choice.scv) else choice.scv for choice in choices}
-    scv = np.array([known[id(choice)] for choice in choices])
-    return Evidence(durations.finished, durations.total, durations.running, durations.age, laws, scv)
+    scv = excess * np.array([known[id(choice)] for choice in choices])
+    weight = durations.weight
+    return Evidence(durations.finished, durations.total, durations.running, durations.age, laws, scv, weight)
 
 
 def _uplinks(
     uplink: Durations, seen: Observed, fleet: Fleet, confidence: float, by: str
 ) -> tuple[Floats, tuple[Law, ...]]:
-    """Rates and laws of the uplinks; what was not observed stays as the fleet has it."""
+    """Rates and laws of the uplinks; what was not observed, or cannot be told, stays as the fleet has it."""
+    if seen.waits:
+        return fleet.uplink_rate, fleet.uplink_law
     known = uplink.finished > 0
     service_time = seen.service.total.sum() / seen.service.finished.sum()
     noise = max(1e-9 * service_time, 8 * np.finfo(np.float64).eps * abs(seen.last))
     instant = known & (uplink.total <= noise * uplink.finished)
     if not (known & ~instant).any():
         return np.where(instant, np.inf, fleet.uplink_rate), fleet.uplink_law
-    slow = ~instant[uplink.running]
-    kept = uplink.kept.at(~instant[uplink.kept.unit])
-    finished, total = np.where(instant, 0, uplink.finished), np.where(instant, 0.0, uplink.total)
-    rest = Durations(finished, total, uplink.work, kept, uplink.running[slow], uplink.age[slow])
+    rest = uplink.without(instant)
     if by == "group":
         choices = laws_by_group(rest, seen.last, "auto")[0]
         rate = best_rates(_evidence(rest, choices))
@@ -215,10 +234,10 @@ def _fit(
         rate_high=rates.high,
         confidence=confidence,
         observations=service.finished,
-        censored=np.bincount(service.running, minlength=service.finished.size),
+        censored=service.unfinished,
         work=np.where(service.finished > 0, service.work / np.maximum(service.finished, 1), np.nan),
         distance=np.array([choice.distance for choice in choices]),
         p_value=np.array([choice.p_value for choice in choices]),
         by=by,
-        notes=(*said, *notes.of_downlinks(fleet)),
+        notes=tuple(said),
     )

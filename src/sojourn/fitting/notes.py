@@ -6,7 +6,9 @@ import numpy as np
 from scipy.special import chdtrc
 
 from sojourn.fitting.choice import SAMPLES, Choice
-from sojourn.fitting.observed import Durations, Observed
+from sojourn.fitting.counts import of_counts
+from sojourn.fitting.durations import Durations
+from sojourn.fitting.observed import Observed
 from sojourn.fitting.rates import Rates
 from sojourn.fleet import Fleet
 from sojourn.law import Law
@@ -24,13 +26,23 @@ def of_rows(seen: Observed) -> list[str]:
             f"{seen.skipped} rows have a service without beginning or without end (lost, dropped or refused on the "
             "way) and are left out"
         )
+    if seen.doubtful:
+        said.append(
+            f"{seen.doubtful} lost tasks do not say whether they had been served (applied_at is missing, as in traces "
+            "of earlier versions); they count as cut off at finished_at, so that losses on the way make rates too low"
+        )
+    if seen.scene.pauses:
+        said.append(
+            "clients left and went on later with what they served: the durations contain their absences, and the rates "
+            "are those of a client that is not always there"
+        )
     steps = seen.service.work.sum() / seen.service.finished.sum()
     if steps > 1:
         said.append(
             f"tasks did {steps:.4g} local steps on average and durations are divided by them: the rates are local "
             "steps, not tasks, per unit of time; divide them by the steps of a task (Fit.work) before planning"
         )
-    return said
+    return said if seen.counts is None else [*said, *of_counts(seen.counts)]
 
 
 def of_laws(choices: Sequence[Choice], names: Sequence[str], wanted: Law | str) -> list[str]:
@@ -82,9 +94,11 @@ def of_unseen(durations: Durations, names: Sequence[str], kind: str) -> list[str
     return [f"no finished service, so rate and interval are those of any {kind} of this fleet: {_listed(unseen)}"]
 
 
-def of_running(durations: Durations, names: Sequence[str], kind: str) -> list[str]:
+def of_running(seen: Observed, durations: Durations, names: Sequence[str], kind: str) -> list[str]:
     """Units of whose services a large part was not seen to the end."""
-    running = np.bincount(durations.running, minlength=durations.finished.size)
+    if seen.counts is not None:
+        return []
+    running = durations.unfinished
     if kind == "client":  # all clients share what the law says
         running, finished, names = running.sum(keepdims=True), durations.finished.sum(keepdims=True), ("all clients",)
     else:
@@ -93,8 +107,8 @@ def of_running(durations: Durations, names: Sequence[str], kind: str) -> list[st
     if not many:
         return []
     return [
-        f"more than {MANY:.0%} of the services were still running when the trace ends, so that rate and law rest on "
-        f"how the law goes on beyond what was seen; record for longer: {_listed(many)}"
+        f"more than {MANY:.0%} of the services were not seen to their end (still running, lost, dropped or "
+        f"interrupted), so that rate and law rest on how the law goes on beyond what was seen: {_listed(many)}"
     ]
 
 
@@ -120,11 +134,15 @@ def of_unlike_clients(by_client: Durations, fleet: Fleet, by_group: Durations, c
     return [f"clients of one group differ more than chance allows, fit them by client instead: {names}"]
 
 
-def of_downlinks(fleet: Fleet) -> list[str]:
-    """Downlinks are taken over."""
-    if np.isinf(fleet.downlink_rate).all():
-        return []
-    return ["downlink times cannot be told from waiting; the downlinks are those of the given fleet"]
+def of_links(seen: Observed, fleet: Fleet) -> list[str]:
+    """Links that are taken over."""
+    said = []
+    if seen.waits:
+        told = "none are assumed" if np.isinf(fleet.uplink_rate).all() else "the uplinks are those of the given fleet"
+        said.append(f"uplink times cannot be told from waiting for {seen.waits}; {told}")
+    if np.isfinite(fleet.downlink_rate).any():
+        said.append("downlink times cannot be told from waiting; the downlinks are those of the given fleet")
+    return said
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -14,6 +14,7 @@ best values, for otherwise the intervals of few clients would be too short.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ class Evidence:
     """Law of each unit; equal laws may be one object."""
     variation: Floats
     """Squared coefficient of variation of each unit."""
+    weight: Floats
+    """How many running durations each of them stands for."""
 
     @property
     def scv(self) -> Floats:
@@ -66,23 +69,23 @@ class Evidence:
     def at(self, rate: Floats, scv: Floats) -> tuple[Floats, Floats]:
         """Shape and exposure of each unit's gamma likelihood near the given rates."""
         shape, exposure = self.finished / scv, self.total / scv
-        for law, rows in _by_law(self.laws, self.running):
-            unit = self.running[rows]
+        for law, rows in self._by_law:
+            unit, many = self.running[rows], self.weight[rows]
             x = rate[unit] * self.age[rows]
             step = 0.1 if law.name in ("empirical", "deterministic") else 1e-3
             beyond = mean_beyond(law, x)
             bend = (mean_beyond(law, x * np.exp(step)) - mean_beyond(law, x * np.exp(-step))) / (2 * step)
             more = np.clip(1 + bend - beyond, 0.0, 1.0) / scv[unit]
-            shape += np.bincount(unit, more, shape.size)
-            exposure += np.bincount(unit, (more + (beyond - 1) / scv[unit]) / rate[unit], shape.size)
+            shape += np.bincount(unit, many * more, shape.size)
+            exposure += np.bincount(unit, many * (more + (beyond - 1) / scv[unit]) / rate[unit], shape.size)
         return shape, exposure
 
-
-def _by_law(laws: Sequence[Law], running: Integers) -> list[tuple[Law, Integers]]:
-    mine: dict[int, list[int]] = {}
-    for row, unit in enumerate(running.tolist()):
-        mine.setdefault(id(laws[unit]), []).append(row)
-    return [(laws[int(running[rows[0]])], np.array(rows)) for rows in mine.values()]
+    @cached_property
+    def _by_law(self) -> list[tuple[Law, Integers]]:
+        """The laws of the running durations, and the rows of each."""
+        number = {id(law): place for place, law in enumerate(self.laws)}
+        mine = np.array([number[id(law)] for law in self.laws], dtype=np.int64)[self.running]
+        return [(self.laws[place], np.flatnonzero(mine == place)) for place in np.unique(mine).tolist()]
 
 
 def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
@@ -157,8 +160,9 @@ def _sure(rate: Floats, low: Floats, high: Floats, certain: NDArray[np.bool_]) -
 def pooled(evidence: Evidence, confidence: float) -> Rates:
     """Every unit in the light of all: what was seen often keeps its own rate, what was not gets the population's."""
     scv = evidence.scv
-    overall = evidence.finished.sum() / (evidence.total.sum() + evidence.age.sum())
-    exposed = evidence.total + np.bincount(evidence.running, evidence.age, scv.size)
+    spent = evidence.weight * evidence.age
+    overall = evidence.finished.sum() / (evidence.total.sum() + spent.sum())
+    exposed = evidence.total + np.bincount(evidence.running, spent, scv.size)
     rate = (evidence.finished + 1) / (exposed + 1 / overall)
     tail = (1 - confidence) / 2
     shape, exposure = evidence.at(rate, scv)

@@ -6,19 +6,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.fitting.choice import Choice, choose, distance_to
+from sojourn.fitting.choice import Choice, choose, distance_to, product_limit
+from sojourn.fitting.durations import Durations
 from sojourn.fitting.likelihood import Sample, of_law
-from sojourn.fitting.observed import KEPT, Durations
+from sojourn.fitting.observed import KEPT
 from sojourn.fitting.shapes import draw
 from sojourn.law import MOST_DURATIONS, Law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 PLENTY = 200
 FEW, FEWEST = 5, 2  # durations of a client that count towards the shared law: better five, at least two
 NEARLY_ALL = 0.9  # of the durations must be with such clients: the often seen are those whose services were short
 SCREENED = 199
+MANY = 200  # units, above which they are held to be cut off alike
 FILE_BUDGET = 100_000  # values of empirical laws over all units
 
 
@@ -35,16 +38,24 @@ class Rows:
 
     @classmethod
     def of(cls, durations: Durations, last: float) -> "Rows":
-        """The kept durations, and as large a share of each unit's running ones."""
+        """The kept durations, and as large a share of each unit's unfinished ones."""
         kept, units = durations.kept, durations.finished.size
         share = np.bincount(kept.unit, minlength=units) / np.maximum(durations.finished, 1)
         rng = np.random.default_rng([0, 3])
-        stays = rng.random(durations.age.size) < np.where(durations.finished > 0, share, 0.0)[durations.running]
+        many = np.where(durations.finished > 0, share, 0.0)[durations.running] * durations.weight
+        if (many > 1).any():  # of the unfinished fewer were kept than of the finished
+            most = np.ones(units)
+            np.maximum.at(most, durations.running, many)
+            kept, many = kept.at(rng.random(kept.unit.size) < 1 / most[kept.unit]), many / most[durations.running]
+        stays = rng.random(durations.age.size) < many
         age = durations.age[stays]
         unit = np.concatenate([kept.unit, durations.running[stays]])
         value = np.concatenate([kept.value, age])
-        room = np.maximum(value, np.concatenate([(last - kept.began) / kept.work, age]))
+        room = np.maximum(value, np.concatenate([(np.minimum(last, kept.until) - kept.began) / kept.work, age]))
         finished = np.arange(unit.size) < kept.unit.size
+        if durations.cut.any() and np.isinf(kept.until).any():
+            cut = np.concatenate([np.zeros(kept.unit.size, dtype=np.bool_), durations.cut[stays]])
+            room = _cut_short(unit if units <= MANY else np.zeros_like(unit), value, room, cut, rng)
         order = rng.permutation(unit.size)
         shortest = np.min(
             durations.total / np.maximum(durations.finished, 1), initial=np.inf, where=durations.total > 0
@@ -66,6 +77,25 @@ class Rows:
         for one in wanted.tolist():
             begin, end = np.searchsorted(unit, [one, one + 1])
             yield one, self.sample(order[begin:end], blocks=False)
+
+
+def _cut_short(unit: Integers, value: Floats, room: Floats, cut: Flags, rng: np.random.Generator) -> Floats:
+    """Room for durations that may be cut off at any age: drawn from the ages at which others of their unit were.
+
+    The law of these ages is Kaplan and Meier's estimate, in which a duration that ends cuts the cutting off.
+    """
+    room = room.copy()
+    for one in np.unique(unit[cut]).tolist():
+        mine = np.flatnonzero(unit == one)
+        ages, mass = product_limit(value[mine], cut[mine])
+        level = np.concatenate([[0.0], np.cumsum(mass)])
+        rest = mine[~cut[mine]]
+        passed = level[np.searchsorted(ages, value[rest], side="right")]
+        drawn = passed + (1 - passed) * rng.random(rest.size)
+        place = np.searchsorted(level[1:], drawn)
+        met = place < ages.size  # else it would not have been cut off
+        room[rest[met]] = np.minimum(room[rest[met]], ages[place[met]])
+    return np.maximum(room, value)
 
 
 def laws_by_group(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Floats]:

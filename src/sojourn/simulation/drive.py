@@ -171,7 +171,7 @@ def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> Non
     out.dispatched_at[row] = task.dispatched_at
     out.started_at[row] = task.started_at
     out.finished_at[row] = task.finished_at
-    out.applied_at[row] = e.world[0].clock if applied else np.nan
+    out.applied_at[row] = e.world[0].clock
     out.dispatched_step[row] = task.dispatched_step
     out.applied_step[row] = e.world[0].step if applied else -1
     out.work[row] = task.work
@@ -293,7 +293,7 @@ class OnlineEngine:
             prob=float(task["prob"]),
             dispatched_at=float(task["dispatched_at"]),
             started_at=float(task["started_at"]),
-            applied_at=float(world["clock"]) if applied else float("nan"),
+            applied_at=float(world["clock"]),
             dispatched_step=int(task["dispatched_step"]),
             applied_step=self.step if applied else -1,
             work=int(task["work"]),

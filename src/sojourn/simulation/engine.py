@@ -168,7 +168,9 @@ def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int
         return NOBODY
     ends_at = clear(e.world, e.tree, e.seats, e.clients[client].seat)
     if e.groups[group].lose:
-        return leave(e, sums, client, now, began)
+        slot = leave(e, sums, client, now, began)
+        e.slots[slot].finished_at = np.nan
+        return slot
     e.clients[client].remaining = ends_at - now
     return NOBODY
 

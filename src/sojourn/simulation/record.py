@@ -87,8 +87,7 @@ def _facts(
     return {
         "origin": "simulated",
         "engine": run.name,
-        "dispatcher": (scenario or Scenario()).dispatcher.name,
-        "local_steps": (scenario or Scenario()).local_steps,
+        **(scenario or Scenario()).facts,
         "steps": run.steps,
         "complete": complete,
         "clients": fleet.clients,

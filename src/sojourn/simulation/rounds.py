@@ -125,7 +125,7 @@ def play_rounds(e: Engine, scratch: Scratch, out: TaskRows, rounds: int, wait: i
             out.dispatched_at[row] = began
             out.started_at[row] = scratch.started[i] if scratch.started[i] <= end else np.nan
             out.finished_at[row] = scratch.finished[i] if scratch.finished[i] <= end else np.nan
-            out.applied_at[row] = end if applied else np.nan
+            out.applied_at[row] = end
             out.dispatched_step[row] = model
             out.applied_step[row] = model + place if applied else -1
             out.work[row] = e.world[0].local_steps if applied else 0

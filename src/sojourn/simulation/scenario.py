@@ -13,6 +13,7 @@ periodic    every client works by itself, up to K local steps; each `waiting + i
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from sojourn.call_text import parse_call
 from sojourn.errors import InvalidInput
@@ -110,3 +111,18 @@ class Scenario:
     def plain(self) -> bool:
         """Whether this is the paper's network: routed, one local step, nothing in the way."""
         return self == Scenario()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a trace says of it, for whoever reads its times.
+
+        >>> Scenario(server_rate=20.0).facts
+        {'dispatcher': 'routed', 'local_steps': 1, 'one_draw': False, 'server_rate': 20.0, 'leave': []}
+        """
+        return {
+            "dispatcher": self.dispatcher.name,
+            "local_steps": self.local_steps,
+            "one_draw": self.one_draw,
+            "server_rate": self.server_rate if math.isfinite(self.server_rate) else None,
+            "leave": sorted({item.leave for item in self.availability if item.name != "always"}),
+        }

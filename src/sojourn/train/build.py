@@ -69,7 +69,7 @@ class Built:
             pieces.append(run.rows(min(PIECE, left)))
         pieces.append(run.in_flight())
         columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-        facts = {"origin": "simulated", "dispatcher": self.scenario.dispatcher.name, "seed": config.seed}
+        facts = {"origin": "simulated", **self.scenario.facts, "seed": config.seed}
         facts |= {"steps": run.steps, "clients": fleet.clients, "concurrency": plan.concurrency}
         return Trace(**columns, metadata={**facts, "fleet_hash": fleet.hash, "plan_hash": plan.hash})
 
