@@ -158,8 +158,13 @@ def measure(
             if not ahead:
                 break
             index, future = ahead.popleft()  # what is finished is added up and forgotten
-            if not (stop.is_set() and future.cancel()):
+            if stop.is_set() and future.cancel():
+                continue
+            try:
                 collector.add(index, future.result())
+            except BaseException:
+                stop.set()  # the other runs need not go on
+                raise
     dispatcher = (scenario or Scenario()).dispatcher.name
     facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "dispatcher": dispatcher}
     facts["complete"] = not stop.is_set()
