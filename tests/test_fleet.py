@@ -1,6 +1,7 @@
 """Fleets: groups of equal clients, their files, and what they refuse."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn import Fleet, InvalidInput, Law, UnreadableFile
+from sojourn import Fleet, InvalidInput, Law, Plan, UnreadableFile
 from sojourn.fleet_file import COLUMNS
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
@@ -22,6 +23,7 @@ def fleets(draw):
     names = st.text(letters, min_size=1, max_size=6).map(str.strip).filter(lambda name: name and name.isprintable())
     name = tuple(draw(st.lists(names, min_size=1, max_size=4, unique=True)))
     positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+    rates = st.floats(min_value=sys.float_info.min, allow_infinity=False)
     unknown = st.just(math.nan)
     law = st.one_of(
         st.sampled_from([Law(), Law("deterministic")]),
@@ -31,12 +33,12 @@ def fleets(draw):
     def column(values):
         return draw(st.lists(values, min_size=len(name), max_size=len(name)))
 
-    link = st.one_of(st.just(math.inf), positive)
+    link = st.one_of(st.just(math.inf), rates)
     watts = st.one_of(unknown, st.just(0.0), positive)
     return Fleet(
         name=name,
         count=column(st.integers(1, 2**53)),
-        rate=column(positive),
+        rate=column(rates),
         law=column(law),
         uplink_rate=column(link),
         uplink_law=column(law),
@@ -118,6 +120,12 @@ def test_the_case_of_the_suffix_does_not_matter(tmp_path, suffix):
         ("name,count,rate\na,0,1\n", "count of group 'a' must be at least 1, got 0"),
         ("name,count,rate\na,1.5,1\n", "line 2: count must be a whole number, got '1.5'; correct the cell"),
         ("name,count,rate\na,inf,1\n", "line 2: count must be a whole number, got 'inf'"),
+        ("name,count,rate\na,9e18,1\nb,9e18,1\n", r"fleet.csv: a fleet can have at most 1e\+17 clients, got 1.8e\+19"),
+        (
+            f"name,count,rate\na,{'9' * 5000},1\n",
+            r"count must be a whole number, got '9{60}\.\.\. \(5,000 characters\)'",
+        ),
+        ("name,count,rate\na,1,1e-310\n", "rate of group 'a' must be at least 2.23e-308, got 1e-310"),
         ("name,count,rate\na,few,1\n", "line 2: count must be a whole number, got 'few'"),
         ("name,count,rate\na,1,fast\n", "line 2: rate must be a number, got 'fast'; correct the cell"),
         ("name,count,rat\na,1,1\n", "unknown column 'rat'; did you mean 'rate'\\?"),
@@ -283,6 +291,21 @@ def test_the_order_of_the_groups_is_part_of_the_fleet():
         ({"count": [1.5, 1]}, r"count must hold whole numbers, got \[1.5, 1.0\]"),
         ({"count": [0, 1]}, "count of group 'a' must be at least 1, got 0"),
         ({"count": [1, -3]}, "count of group 'b' must be at least 1, got -3"),
+        (
+            {"count": [9 * 10**18, 9 * 10**18]},
+            r"a fleet can have at most 1e\+17 clients, got 1.8e\+19; lower the counts",
+        ),
+        ({"count": [1, 10**300]}, r"a fleet can have at most 1e\+17 clients, got 1e\+300"),
+        ({"count": [1e300, -1e300]}, r"a fleet can have at most 1e\+17 clients"),
+        ({"count": [math.inf, 1]}, r"a fleet can have at most 1e\+17 clients, got inf"),
+        ({"count": [math.nan, 1]}, r"count must hold whole numbers, got \[nan, 1.0\]"),
+        ({"count": [None, 1]}, "count must hold whole numbers"),
+        ({"count": ["two", "three"]}, "count must hold whole numbers"),
+        (
+            {"rate": [5e-324, 1.0]},
+            "rate of group 'a' must be at least 2.23e-308, got 5e-324; take a longer unit of time",
+        ),
+        ({"uplink_rate": [1.0, 1e-310]}, "uplink_rate of group 'b' must be at least 2.23e-308, got 1e-310"),
         ({"rate": [1.0, -1.0]}, "rate of group 'b' must be positive and finite, got -1.0"),
         ({"rate": [math.inf, 1.0]}, "rate of group 'a' must be positive and finite, got inf"),
         ({"rate": [1.0, math.nan]}, "rate of group 'b' must be positive and finite, got nan"),
@@ -308,3 +331,15 @@ def test_a_group_that_is_not_there_is_refused_with_those_that_are():
         fleet.index("x")
     with pytest.raises(InvalidInput, match=r"no group 'x'; its groups are a, b$"):
         Fleet.of(a=(1, 1.0), b=(1, 1.0)).index("x")
+
+
+def test_a_large_count_is_read_to_the_last_digit(tmp_path):
+    path = write(tmp_path, "name,count,rate\na,9007199254740993,1\n")
+    assert Fleet.load(path).count.tolist() == [9007199254740993]
+    assert Plan.uniform(Fleet.load(path), 3).count.tolist() == [9007199254740993]
+
+
+def test_a_hundred_thousand_groups_are_found_by_name_and_expanded():
+    fleet = Fleet.of_rates(np.ones(100_000))
+    assert [fleet.index(name) for name in fleet.name] == list(range(100_000))
+    assert fleet.expanded().name == fleet.name

@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, cut
 
 Options = Mapping[str, Callable[[str], Any]]
 
-_TEXT = re.compile(r"^\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*$")
-_COMMA = re.compile(r",(?![^()]*\))")  # not one inside the brackets of a value
+MOST_CHARACTERS = 1000
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def parse_call(noun: str, text: str, options: Options) -> tuple[str, dict[str, Any]]:
@@ -48,27 +49,43 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _split(noun: str, text: str) -> tuple[str, str]:
-    match = _TEXT.match(text)
-    if match is None:
-        raise InvalidInput(f"{noun} must read like name or name(key=value, ...), got '{text}'")
-    return match[1], match[2] or ""
+    """The name, and what stands between the brackets."""
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidInput(f"{noun} must have at most {MOST_CHARACTERS:,} characters, got '{cut(text)}'; shorten it")
+    name, bracket, rest = (part.strip() for part in text.partition("("))
+    closed = rest.endswith(")") if bracket else not rest
+    if not (_NAME.fullmatch(name) and closed and "\n" not in text.strip()):
+        raise InvalidInput(f"{noun} must read like name or name(key=value, ...), got '{cut(text)}'")
+    return name, rest[:-1]
+
+
+def _parts(inside: str) -> list[str]:
+    """The options, split at commas that do not stand inside the brackets of a value."""
+    parts, depth = [""], 0
+    for piece in re.split("([,()])", inside):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _read(what: str, inside: str, options: Options) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for part in _COMMA.split(inside):
-        if not part.strip():
-            continue
+    for part in _parts(inside):
         key, separator, value = (word.strip() for word in part.partition("="))
         if not options:
-            raise InvalidInput(f"{what} takes no options, got '{part.strip()}'")
+            raise InvalidInput(f"{what} takes no options, got '{cut(part)}'")
         if not separator or key not in options:
-            raise InvalidInput(f"{what}: options are {', '.join(options)}, got '{part.strip()}'")
+            raise InvalidInput(f"{what}: options are {', '.join(options)}, got '{cut(part)}'")
+        if key in found:
+            raise InvalidInput(f"{what}: {key} must be given once, got it twice; keep one")
         try:
             found[key] = options[key](value)
         except InvalidInput:
             raise
         except ValueError:
             kind = "a whole number" if options[key] is int else "a number"
-            raise InvalidInput(f"{what}: {key} must be {kind}, got '{value}'") from None
+            raise InvalidInput(f"{what}: {key} must be {kind}, got '{cut(value)}'") from None
     return found

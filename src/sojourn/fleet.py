@@ -6,6 +6,7 @@ fleet whose clients all differ is a fleet of groups of one (`Fleet.of_rates`).
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.law import EXPONENTIAL, Law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+MOST_CLIENTS = 10**17
+LEAST_RATE = sys.float_info.min  # below, numbers lose digits, and the mean time 1/rate may be infinite
 
 # number columns with the rule that each value must satisfy (NaN = not stated, where allowed)
 _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
@@ -94,13 +98,16 @@ class Fleet:
                 f"count of group '{self.name[bad]}' must be at least 1, got {self.count[bad]}; leave the group out"
             )
         for key, (rule, holds) in _RULES.items():
-            values = getattr(self, key)
-            wrong = ~holds(values)
-            if wrong.any():
-                bad = int(np.argmax(wrong))
-                raise InvalidInput(
-                    f"{key} of group '{self.name[bad]}' must be {rule}, got {values[bad]}; correct that row"
-                )
+            self._refuse(key, ~holds(getattr(self, key)), rule, "correct that row")
+        for key in ("rate", "uplink_rate", "downlink_rate"):
+            rule = f"at least {LEAST_RATE:.3g}"
+            self._refuse(key, getattr(self, key) < LEAST_RATE, rule, "take a longer unit of time")
+
+    def _refuse(self, key: str, wrong: NDArray[np.bool_], rule: str, way_out: str) -> None:
+        if wrong.any():
+            bad = int(np.argmax(wrong))
+            value = getattr(self, key)[bad]
+            raise InvalidInput(f"{key} of group '{self.name[bad]}' must be {rule}, got {value}; {way_out}")
 
     @classmethod
     def of(cls, **groups: tuple[int, float]) -> "Fleet":
@@ -134,7 +141,11 @@ class Fleet:
             key: np.asarray(getattr(self, key))[source] if key not in _TUPLES else _pick(getattr(self, key), source)
             for key in COLUMNS
         }
-        columns["name"] = tuple(self.client_name(client) for client in range(self.clients))
+        columns["name"] = tuple(
+            name if many == 1 else f"{name}-{number}"
+            for name, many in zip(self.name, self.count.tolist(), strict=True)
+            for number in range(many)
+        )
         columns["count"] = np.ones(self.clients, dtype=np.int64)
         return Fleet(**columns)
 
@@ -185,11 +196,15 @@ class Fleet:
         number = client - int(self.first_client[group])
         return self.name[group] if self.count[group] == 1 else f"{self.name[group]}-{number}"
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.name)}
+
     def index(self, name: str) -> int:
         """Position of the group called `name`."""
-        if name not in self.name:
+        if name not in self._places:
             raise InvalidInput(f"the fleet has no group '{name}'; its groups are {_listed(self.name)}")
-        return self.name.index(name)
+        return self._places[name]
 
     def _columns(self) -> dict[str, list[Any]]:
         return {key: _plain(getattr(self, key)) for key in COLUMNS}
@@ -212,12 +227,25 @@ def _column(key: str, given: Any, groups: int, default: Any) -> Any:
         raise InvalidInput(f"{key} must have one value for each of the {groups} groups, got {len(values)}")
     if key in _TUPLES:
         return tuple(values)
-    array = np.asarray(values)
-    if key == "count" and (not np.issubdtype(array.dtype, np.number) or (array != np.floor(array)).any()):
-        raise InvalidInput(f"count must hold whole numbers, got {array.tolist()}")
-    frozen = array.astype(np.int64 if key == "count" else np.float64)
+    frozen = whole_counts(values) if key == "count" else np.array(values, dtype=np.float64)
     frozen.flags.writeable = False
     return frozen
+
+
+def whole_counts(values: Any) -> Integers:
+    """Numbers of clients as integers; what is not whole, or more than a fleet can have, is refused."""
+    array = np.array(values)
+    if array.dtype == object:  # integers beyond 64 bits, or no numbers at all
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}") from None
+    if not np.issubdtype(array.dtype, np.number) or (array != np.floor(array)).any():
+        raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}")
+    total = array.sum(dtype=np.float64)
+    if not (np.abs(array) <= MOST_CLIENTS).all() or total > MOST_CLIENTS:
+        raise InvalidInput(f"a fleet can have at most {MOST_CLIENTS:.0e} clients, got {total:.3g}; lower the counts")
+    return array.astype(np.int64)
 
 
 def _plain(values: Any) -> list[Any]:

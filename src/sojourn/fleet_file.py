@@ -13,14 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.law import EXPONENTIAL, Law
 
 Columns = dict[str, list[Any]]
 
 
 def _count(value: object) -> int:
-    number = float(str(value))
+    text = str(value).strip()
+    if text.isdecimal():
+        return int(text)  # exact, however long
+    number = float(text)
     if number != int(number):
         raise ValueError
     return int(number)
@@ -129,7 +132,8 @@ def _columns(path: Path, rows: list[tuple[str, Mapping[str, object]]]) -> Column
             except InvalidInput as error:
                 raise InvalidInput(f"{where}: {error}") from None
             except (ValueError, OverflowError):
-                raise InvalidInput(f"{where}: {key} must be {kind}, got '{row[key]}'; correct the cell") from None
+                found = cut(str(row[key]))
+                raise InvalidInput(f"{where}: {key} must be {kind}, got '{found}'; correct the cell") from None
     return columns
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, cut
 
 # name -> (name of the parameter, what it must be greater than); None = no parameter
 PARAMETERS: dict[str, tuple[str, float] | None] = {
@@ -27,8 +27,10 @@ PARAMETERS: dict[str, tuple[str, float] | None] = {
 }
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
-_TEXT = re.compile(r"^\s*([a-z]+)\s*(?:\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?\s*$")
-_EMPIRICAL = re.compile(r"^\s*empirical\s*\(([^)]*)\)\s*$")
+MOST_CHARACTERS = 1000  # of any other law
+
+_TEXT = re.compile(r"([a-z]+)(?:\s*\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?")
+_EMPIRICAL = re.compile(r"empirical\s*\(([^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Law:
 
     def __post_init__(self) -> None:
         if self.name not in PARAMETERS:
-            raise InvalidInput(f"law must be one of {', '.join(PARAMETERS)} (or erlang), got '{self.name}'")
+            raise InvalidInput(f"law must be one of {', '.join(PARAMETERS)} (or erlang), got '{cut(self.name)}'")
         if (self.name == "empirical") != bool(self.durations):
             raise InvalidInput("the empirical law, and only it, needs durations; use Law.empirical([...])")
         if self.durations and not abs(float(np.mean(self.durations)) - 1) < 1e-9:
@@ -82,18 +84,20 @@ class Law:
     @classmethod
     def parse(cls, text: str) -> "Law":
         """Read the text form."""
-        measured = _EMPIRICAL.match(text)
+        measured = _EMPIRICAL.fullmatch(text.strip())
         if measured is not None:
             try:
                 durations = [float(word) for word in measured[1].split()]
             except ValueError:
                 raise InvalidInput(
-                    f"empirical law: durations must be numbers with spaces between, got '{text}'"
+                    f"empirical law: durations must be numbers with spaces between, got '{cut(text)}'"
                 ) from None
             return cls.empirical(durations)
-        match = _TEXT.match(text)
+        if len(text) > MOST_CHARACTERS:
+            raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{cut(text)}'; shorten it")
+        match = _TEXT.fullmatch(text.strip())
         if match is None:
-            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{text}'")
+            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{cut(text)}'")
         name, key, value = match.groups()
         if key is None:
             return cls(name)
@@ -101,11 +105,12 @@ class Law:
             name, value = "gamma", _whole_shape(value)
         rule = PARAMETERS.get(name)
         if rule is not None and key != rule[0]:
-            raise InvalidInput(f"law {name} has the parameter {rule[0]}, got '{key}'; write {name}({rule[0]}={value})")
+            way_out = f"write {name}({rule[0]}={cut(value)})"
+            raise InvalidInput(f"law {name} has the parameter {rule[0]}, got '{cut(key)}'; {way_out}")
         try:
             number = float(value)
         except ValueError:
-            raise InvalidInput(f"law {name}: {key} must be a number, got '{value}'") from None
+            raise InvalidInput(f"law {name}: {key} must be a number, got '{cut(value)}'") from None
         return cls(name, number)
 
     @property
@@ -158,7 +163,7 @@ def _weibull_scv(x: float) -> float:
 
 def _whole_shape(value: str) -> str:
     if not value.isdecimal() or int(value) < 1:
-        raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{value}'; or use gamma")
+        raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{cut(value)}'; or use gamma")
     return value
 
 

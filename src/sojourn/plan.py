@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.fleet import Fleet
+from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.fleet import Fleet, whole_counts
 
 SCHEMA = 1
 SUM_TOLERANCE = 1e-9
@@ -50,13 +50,12 @@ class Plan:
     """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
 
     def __post_init__(self) -> None:
-        given = np.array(self.count, dtype=np.float64)
-        count = given.astype(np.int64)
+        count = whole_counts(self.count)
         sampling = np.array(self.sampling, dtype=np.float64)
-        if (count != given).any() or (count < 1).any():
-            raise InvalidInput(f"count must hold whole numbers of at least 1, got {given.tolist()}")
+        if (count < 1).any():
+            raise InvalidInput(f"count must hold whole numbers of at least 1, got {cut(str(count.tolist()))}")
         if len(set(self.name)) < len(self.name):
-            raise InvalidInput(f"group names must be unique, got {', '.join(self.name)}")
+            raise InvalidInput(f"group names must be unique, got {cut(', '.join(self.name))}")
         if not (len(self.name) == count.size == sampling.size):
             sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
             raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 
@@ -34,7 +34,7 @@ def _probabilities(text: str) -> dict[str, float]:
     for part in text.split(","):
         name, separator, value = part.partition("=")
         if not separator or name.strip() in pairs:
-            raise InvalidInput(f"sampling must read name=probability,... with each group once, got '{text}'")
+            raise InvalidInput(f"sampling must read name=probability,... with each group once, got '{cut(text)}'")
         pairs[name.strip()] = _probability(name.strip(), value)
     return pairs
 
@@ -45,20 +45,30 @@ def _from_file(path: Path) -> dict[str, float]:
             rows = list(csv.DictReader(file))
     except FileNotFoundError:
         raise UnreadableFile(
-            f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{path}'"
+            f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{cut(str(path))}'"
         ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UnreadableFile(f"cannot read the sampling file {path}: {error}") from None
+        raise UnreadableFile(f"cannot read the sampling file {cut(str(path), 200)}: {_reason(error)}") from None
     if not rows or set(rows[0]) != {"name", "probability"}:
         found = ", ".join(str(key) for key in rows[0]) if rows else "no rows"
         raise InvalidInput(
             f"sampling file {path} must have the columns name,probability and a row a group, got {found}"
         )
-    return {row["name"].strip(): _probability(row["name"], row["probability"]) for row in rows}
+    pairs: dict[str, float] = {}
+    for row in rows:
+        name = str(row["name"]).strip()
+        if name in pairs:
+            raise InvalidInput(f"sampling file {path} must name each group once, got '{name}' twice; keep one row")
+        pairs[name] = _probability(name, row["probability"])
+    return pairs
+
+
+def _reason(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else str(error)
 
 
 def _probability(name: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise InvalidInput(f"sampling of '{name}' must be a number, got '{text}'") from None
+        raise InvalidInput(f"sampling of '{name}' must be a number, got '{cut(str(text))}'") from None

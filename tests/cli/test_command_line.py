@@ -141,6 +141,44 @@ def test_simulate_says_when_its_batches_are_correlated(call, tmp_path):
     assert "--replications 20" in out
 
 
+def test_a_run_shorter_than_its_memory_says_so_and_how_long_it_should_be(call, two):
+    words = ["simulate", two, "-C", 1000, "--start", "even", "--steps"]
+    _, out, _ = call(*words, 2000)
+    said = " ".join(out.split())
+    assert "the run is shorter than its memory: from the start 'even' queues settle in about 11,000 steps" in said
+    assert "a task is up to 2,000 steps old, on average" in said
+    assert "use --warmup 13000 --steps 16000 or more" in said
+    _, out, _ = call(*words, 16000, "--warmup", 13000)
+    assert "shorter than its memory" not in out
+    _, out, _ = call(*words, 2000, "--json")
+    assert json.loads(out)["memory"].keys() == {"settling", "staleness", "needed", "short"}
+    assert json.loads(out)["memory"]["short"] is True
+    assert json.loads(call(*words, 100_000, "--json")[1])["memory"]["short"] is False
+
+
+def test_what_was_not_seen_has_no_number_and_what_was_seen_once_has_no_error(call, two):
+    code, out, _ = call("simulate", two, "-C", 1000, "--steps", 1)
+    assert code == 0
+    assert "nan" not in out
+    assert "inf" not in out
+    assert "± is one standard error" in out
+    assert out.count("±") == 1
+
+
+def test_a_run_in_which_no_time_passes_is_no_interruption(call, tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,count,rate,law\nall,1000,1,deterministic\n")
+    words = ["simulate", tmp_path / "fleet.csv", "--dispatcher", "pure", "--warmup", 100, "--steps"]
+    code, out, err = call(*words, 500)
+    assert (code, err.replace("compiling the simulator, once on this machine; this takes some seconds\n", "")) == (
+        0,
+        "",
+    )
+    assert "no time passed during the steps counted, so that there is no throughput; use more --steps" in out
+    code, out, _ = call(*words, 20_000, "--json")
+    assert code == 0
+    assert json.loads(out)["throughput"]["value"] == 1000
+
+
 def test_a_long_fleet_is_shown_by_its_ends(call, tmp_path):
     Fleet.of_rates(np.linspace(1, 2, 100)).save(tmp_path / "many.csv")
     code, out, _ = call("analyze", tmp_path / "many.csv")
@@ -249,6 +287,14 @@ def test_periodic_calls_and_availability_on_the_command_line(call, two, tmp_path
         (["--server-rate", "-1"], "server_rate must be positive"),
         (["--dispatcher", "random"], "dispatcher must be one of"),
         (["--availability", "sometimes"], "availability must be one of"),
+        (
+            ["--availability", "always(loss=0.9999999999999999)"],
+            "the run gets nowhere: no update was applied in 20,000,",
+        ),
+        (["--dispatcher", "rounds(" + "," * 2000 + ")"], "dispatcher must have at most 1,000 characters, got"),
+        (["--law", "gamma(" + " " * 2000 + ")"], "law must have at most 1,000 characters, got"),
+        (["--steps", "1e19"], "steps must be at most 1,000,000,000,000,000, got 10,000,000,000,000,000,000"),
+        (["--local-steps", "1e10"], "local_steps must be at most 100,000, got 10000000000"),
         (["--availability", "none.toml"], "availability file none.toml does not exist"),
         (["--engine", "fast"], "engine must be one of auto, jump chain, events, got 'fast'"),
         (["--law", "deterministic", "--start", "stationary"], "start stationary needs the paper's network"),

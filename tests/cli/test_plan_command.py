@@ -89,6 +89,14 @@ def test_a_broken_promise_is_said(fleet, tmp_path):
     assert "not kept within 4 standard errors: throughput" in out
 
 
+def test_a_promise_that_too_few_updates_cannot_judge_is_neither_kept_nor_broken(fleet, tmp_path):
+    path = tmp_path / "plan.json"
+    call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)
+    out = call("simulate", fleet, "--plan", path, "--steps", "1")
+    assert "too few updates to tell: throughput, staleness of fast, staleness of slow; use more --steps" in out
+    assert "not kept" not in out
+
+
 def test_a_plan_for_another_fleet_is_refused_with_the_way_out(fleet, tmp_path):
     path = tmp_path / "plan.json"
     call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)

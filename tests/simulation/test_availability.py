@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from sojourn import Fleet, InvalidInput, Law, Plan, UnreadableFile, measure, simulate
+from sojourn.simulation import drive
 from sojourn.simulation.availability import Availability
 from sojourn.simulation.scenario import Dispatcher, Scenario
+from sojourn.simulation.streams import keys
 from sojourn.trace import LOST
 
 FLEET = Fleet.of(a=(3, 2.0), b=(3, 1.0))
@@ -90,18 +92,73 @@ def test_updates_get_lost_on_the_way_with_the_stated_probability():
     assert (trace.applied_at == trace.finished_at)[trace.fate == LOST].all()
 
 
-def test_a_rate_jumps_at_its_time_and_drifts():
+def worked(trace, mine, rate, jumps, drift):
+    """Integral of the rate from the start to the end of each service, by sums over many small pieces."""
+    begins, ends = trace.started_at[mine], trace.finished_at[mine]
+    times = begins + np.linspace(0, 1, 4001)[:, None] * (ends - begins)
+    middle = (times[1:] + times[:-1]) / 2
+    factor = np.ones_like(middle)
+    for at, value in jumps:
+        factor[middle >= at] = value
+    return (rate * factor * np.exp(drift * middle) * np.diff(times, axis=0)).sum(axis=0)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.02, -0.004])
+def test_a_service_ends_when_the_integral_of_its_rate_is_its_work(drift):
     fleet = replace(FLEET, law=(Law("deterministic"),) * 2)
-    jump = run(Availability(changes=((50.0, 0.5), (100.0, 4.0)), groups=("b",)), fleet=fleet)
-    mine = jump.applied & (jump.client >= 3)
-    length = (jump.finished_at - jump.started_at)[mine]
-    begins = jump.started_at[mine]
-    expected = np.where(begins < 50, 1.0, np.where(begins < 100, 2.0, 0.25))
-    assert length == pytest.approx(expected)
-    drift = run(Availability(drift=-0.01), fleet=fleet, steps=500)
-    mine = drift.applied & (drift.client >= 3)
-    length = (drift.finished_at - drift.started_at)[mine]
-    assert length == pytest.approx(np.exp(0.01 * drift.started_at[mine]))
+    jumps = ((50.0, 0.5), (50.5, 3.0), (90.0, 4.0))
+    trace = run(Availability(changes=jumps, drift=drift, groups=("b",)), fleet=fleet)
+    mine = trace.applied & (trace.client >= 3)
+    assert worked(trace, mine, 1.0, jumps, drift) == pytest.approx(1, rel=2e-3)
+    at_once = mine & (trace.started_at < 50) & (trace.finished_at > 50.5)
+    assert at_once.any()  # two jumps in one service
+    others = trace.applied & (trace.client < 3)
+    assert (trace.finished_at - trace.started_at)[others] == pytest.approx(0.5)
+
+
+def test_a_drift_has_its_closed_form():
+    fleet = replace(FLEET, law=(Law("deterministic"),) * 2)
+    for drift in (0.01, -0.01, 1e-250):
+        trace = run(Availability(drift=drift), fleet=fleet, steps=500)
+        begins, ends = trace.started_at[trace.applied], trace.finished_at[trace.applied]
+        # rate * (exp(drift end) - exp(drift begin)) / drift = 1
+        rate = np.where(trace.client[trace.applied] < 3, 2.0, 1.0)
+        assert rate * np.exp(drift * begins) * np.expm1(drift * (ends - begins)) == pytest.approx(drift, rel=1e-9)
+
+
+def test_a_paused_service_keeps_the_work_that_is_left_and_not_the_time():
+    fleet = replace(FLEET, law=(Law("deterministic"),) * 2)
+    drift = 0.05
+    trace = run(Availability("table", intervals=((0.0, 0.3),), period=1.0, drift=drift), 200, fleet)
+    mine = trace.applied & (trace.client >= 3)
+    times = np.linspace(trace.started_at[mine], trace.finished_at[mine], 40_001)
+    middle = (times[1:] + times[:-1]) / 2
+    there = middle % 1.0 < 0.3
+    assert (there * np.exp(drift * middle) * np.diff(times, axis=0)).sum(axis=0) == pytest.approx(1, rel=2e-3)
+
+
+@pytest.mark.parametrize("drift", [0.3, -0.1])
+def test_the_updates_of_clients_that_never_wait_are_a_poisson_process_with_the_drifting_rate(drift):
+    # one task a client, given back to it at once: the time of step K, through the integral of all rates, is a sum of K
+    # unit exponentials, with mean K and standard deviation sqrt(K)
+    steps, replications = 40, 400
+    scenario = Scenario(Dispatcher("pure"), availability=(Availability(drift=drift),))
+    passed = []
+    for seed in range(replications):
+        trace = simulate(FLEET, Plan.uniform(FLEET, 6), steps, start="one-each", seed=seed, scenario=scenario)
+        passed.append(9.0 * np.expm1(drift * trace.applied_at[steps - 1]) / drift)
+    error = np.sqrt(steps / replications)
+    assert abs(np.mean(passed) - steps) < 4 * error
+
+
+def test_a_service_beyond_what_a_falling_rate_will_ever_do_keeps_its_client_while_others_go_on():
+    # group b: all that a client will ever do is 1 / 0.6 tasks
+    fleet = replace(FLEET, law=(Law("deterministic"),) * 2)
+    fading = Scenario(Dispatcher("pure"), availability=(Availability(drift=-0.6, groups=("b",)),))
+    trace = simulate(fleet, Plan.uniform(fleet, 6), 200, start="one-each", scenario=fading)
+    assert np.bincount(trace.client[trace.applied], minlength=6)[3:].tolist() == [1, 1, 1]
+    with pytest.raises(InvalidInput, match=r"came to a stop after \d+ steps"):  # in the end they hold all tasks
+        run(Availability(drift=-0.6, groups=("b",)), fleet=fleet, steps=2000)
 
 
 def test_a_fleet_that_comes_to_a_stop_is_said():
@@ -110,6 +167,44 @@ def test_a_fleet_that_comes_to_a_stop_is_said():
         run(gone)
     with pytest.raises(InvalidInput, match="came to a stop"):
         run(Availability(drift=-1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("churn(on=1e-9, off=1e9)", "clients come and go, and none finishes a task while it is there"),
+        ("diurnal(on=1e-300, period=24)", "clients come and go, and none finishes a task while it is there"),
+        ("churn(on=1e-9, off=1, leave=lose)", r"[\d,]+ tasks were lost, and none came back; lower the loss"),
+        ("always(loss=0.9999999999999999)", r"[\d,]+ tasks were lost, and none came back; lower the loss"),
+        ("churn(on=10, off=10, drift=-2)", "clients come and go, and none finishes a task"),
+    ],
+)
+def test_a_run_that_gets_nowhere_ends_and_says_what_is_in_its_way(text, reason, monkeypatch):
+    monkeypatch.setattr(drive, "MOST_EVENTS", 3_000_000)
+    scenario = Scenario(availability=(Availability.parse(text),))
+    plan = Plan.uniform(FLEET, 9)
+    nowhere = rf"^the run gets nowhere: no update was applied in 3,000,000 events after step \d; {reason}"
+    with pytest.raises(InvalidInput, match=nowhere):
+        simulate(FLEET, plan, 1000, start="even", scenario=scenario)
+    with pytest.raises(InvalidInput, match=nowhere):
+        measure(FLEET, plan, 1000, start="even", scenario=scenario)
+    online = drive.OnlineEngine(FLEET, plan, scenario, np.full(6, 2), keys(1))
+    monkeypatch.setattr(drive, "MOST_EVENTS", 20_000)  # the online loop is slow
+    with pytest.raises(InvalidInput, match="the run gets nowhere"):
+        list(online.tasks(1000))
+
+
+def test_a_run_is_the_same_however_often_it_comes_up_for_air():
+    # a tenth of a million comings and goings for a step, so that the compiled loop stops now and then: whom tasks are
+    # sent to is drawn from a stream of its own, of which no number may be skipped
+    flicker = run(Availability("churn", on=2e-5, off=2e-5), steps=60)
+    steady = run(Availability(), steps=60, engine="events")
+    assert drive.SPAN < 60 * 6 / 4e-5 / 3
+
+    def sent(trace):
+        return trace.client[np.argsort(trace.dispatched_step, kind="stable")][9:].tolist()
+
+    assert sent(flicker) == sent(steady)
 
 
 def test_availability_is_read_from_toml_and_csv(tmp_path):
@@ -142,6 +237,29 @@ def test_availability_is_read_from_toml_and_csv(tmp_path):
 def test_availability_written_wrongly_is_refused(text, message):
     with pytest.raises(InvalidInput, match=message):
         Availability.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("intervals = [[0, 1, 2]]", r"intervals must be pairs \(from, to\), got \(0, 1, 2\)"),
+        ("intervals = [[0.0, 1.0], [2.0]]", r"intervals must be pairs \(from, to\), got \(2\.0,\)"),
+        ("intervals = [0, 1]", r"intervals must be pairs \(from, to\), got 0"),
+        ('intervals = [["a", "b"]]', r"intervals must be pairs \(from, to\), got \('a', 'b'\)"),
+        ("intervals = 3", "a value in .* has the wrong kind"),
+        ("changes = [[1, 2, 3]]", r"changes must be pairs \(time, factor\), got \(1, 2, 3\)"),
+    ],
+)
+def test_an_interval_is_a_pair(tmp_path, line, message):
+    (tmp_path / "a.toml").write_text(f'[[availability]]\nname = "table"\n{line}\n')
+    with pytest.raises(InvalidInput, match=message):
+        Availability.load(tmp_path / "a.toml")
+
+
+def test_a_row_of_intervals_has_three_cells(tmp_path):
+    (tmp_path / "t.csv").write_text("group,from,to\na,0,3\na,5,6,7\n")
+    with pytest.raises(InvalidInput, match="line 3: an interval is group,from,to, got more cells"):
+        Availability.load(tmp_path / "t.csv")
 
 
 def test_availability_files_that_cannot_be_read_are_said(tmp_path):

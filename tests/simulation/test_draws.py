@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sojourn import InvalidInput
 from sojourn.law import Law
 from sojourn.simulation.draws import PIECE, draw, law_fields, named, stream
 from sojourn.simulation.streams import MOVE, mix, unit
@@ -94,3 +95,19 @@ def test_a_client_that_moves_on_by_a_piece_comes_to_the_name_of_its_next_task():
     with np.errstate(over="ignore"):
         assert named(key, 3, 0) == stream(key, 3)
         assert named(key, 3, 8) == np.uint64(named(key, 3, 7)) + PIECE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("weibull(shape=0.001)", r"law weibull: shape must be at least 0\.006 to be simulated, got 0\.001"),
+        (
+            "hyperexponential(scv=1e300)",
+            r"law hyperexponential: scv must be at most 1e\+12 to be simulated, got 1e\+300",
+        ),
+    ],
+)
+def test_a_law_whose_mean_is_beyond_the_range_of_numbers_is_refused(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        law_fields([Law.parse(text)], [])
+    law_fields([Law.parse("weibull(shape=0.006)"), Law.parse("hyperexponential(scv=1e12)")], [])

@@ -38,9 +38,16 @@ def test_one_unit_has_a_value_and_no_error():
     assert np.isnan(estimate.error[0])
 
 
-def test_nothing_observed_is_not_a_number():
-    estimate = summed([(0, 0), (0, 0)])
+@pytest.mark.parametrize("num", [0, 3])
+def test_nothing_observed_is_not_a_number(num):
+    estimate = summed([(0, 0), (num, 0)])
     assert np.isnan(estimate.value[0])
+    assert np.isnan(estimate.error[0])
+
+
+def test_the_error_of_what_one_unit_of_several_has_seen_is_not_known():
+    estimate = summed([(0, 0), (4, 1), (0, 0)])
+    assert estimate.value[0] == 4
     assert np.isnan(estimate.error[0])
 
 
@@ -66,3 +73,4 @@ def test_the_error_of_many_small_ratios_covers_the_truth():
 def test_an_estimate_prints_value_and_error():
     assert str(Estimate(np.array([1.5, 20.25]), np.array([0.012, 0.5]))) == "1.5 +- 0.012, 20.25 +- 0.5"
     assert str(Estimate(np.float64(3.0), np.float64(0.25))) == "3 +- 0.25"
+    assert str(Estimate(np.array([4.0, 2.0]), np.array([np.nan, 0.0]))) == "4, 2 +- 0"

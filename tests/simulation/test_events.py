@@ -109,6 +109,15 @@ def test_exponential_service_through_events_has_the_jump_chains_law():
     assert abs(summary.throughput.value - exact.throughput) < 4 * summary.throughput.error
 
 
+def test_rates_that_are_very_far_apart_are_simulated_by_events():
+    # the jump chain would refuse nearly every client that it draws from a class of such different rates
+    far = Fleet.of_rates(np.geomspace(1e-100, 1e100, 20))
+    summary = measure(far, Plan.uniform(far, 5), 1000, start="even", seed=1)
+    assert (summary.engine, summary.steps) == ("events", 1000)
+    near = Fleet.of_rates(np.geomspace(1e-10, 1e10, 20))
+    assert measure(near, Plan.uniform(near, 5), 1000, start="even", seed=1).engine == "jump chain"
+
+
 def test_links_and_a_busy_server_agree_with_the_exact_network():
     fleet = replace(TWO, uplink_rate=np.array([2.0, 1.0]), downlink_rate=np.array([4.0, np.inf]))
     plan = Plan.uniform(fleet, 15)
@@ -211,6 +220,40 @@ def test_rounds_may_wait_for_the_first_and_drop_the_others():
     assert fast > 0.6  # the barrier of the first favours fast clients
 
 
+def test_clients_whose_work_is_dropped_were_busy_until_the_end_of_the_round():
+    # deterministic, all eight clients: the fast ones need 1/3, the slow ones are cut off then; interaction 1/3
+    fleet = with_law(TWO, "deterministic")
+    scenario = Scenario(Dispatcher("rounds", wait=1, interaction=1 / 3))
+    summary = measure(fleet, Plan.uniform(fleet, 8), 1000, start="even", scenario=scenario)
+    assert summary.utilisation.value == pytest.approx([0.5, 0.5], rel=1e-3)  # the last interaction is not counted
+    assert summary.queue.value == pytest.approx([0.5, 0.5], rel=1e-3)
+    assert int(summary.lost.sum()) == 7000
+
+
+def test_with_links_only_the_time_at_work_counts_as_busy_whoever_is_dropped():
+    # down 1, work 1/3 and 1, up 1; the first is back at 7/3: the fast have worked 1/3 then, the slow 1
+    fleet = replace(with_law(TWO, "deterministic"), uplink_rate=[1.0, 1.0], downlink_rate=[1.0, 1.0])
+    fleet = replace(fleet, uplink_law=fleet.law, downlink_law=fleet.law)
+    summary = measure(
+        fleet, Plan.uniform(fleet, 8), 1000, start="even", scenario=Scenario(Dispatcher("rounds", wait=1))
+    )
+    assert summary.utilisation.value == pytest.approx([1 / 7, 3 / 7])
+    trace = simulate(fleet, Plan.uniform(fleet, 8), 50, start="even", scenario=Scenario(Dispatcher("rounds", wait=1)))
+    assert int((trace.fate == DROPPED).sum()) == 350
+
+
+@pytest.mark.parametrize("wait", [2, 5])
+def test_exponential_clients_in_rounds_are_busy_as_the_order_statistics_say(wait):
+    # C = n equal clients: k of n have finished after a mean of sum 1/(n - j), j < k; each finishes at rate 1 while it
+    # works, so that a client's mean time at work is the mean number of its finished tasks, wait / n
+    fleet = Fleet.of(all=(6, 1.0))
+    scenario = Scenario(Dispatcher("rounds", wait=wait))
+    summary = measure(fleet, Plan.uniform(fleet, 6), 20_000, start="even", replications=10, scenario=scenario)
+    round_time = sum(1 / (6 - j) for j in range(wait))
+    assert abs(summary.utilisation.value[0] - wait / 6 / round_time) < 4 * summary.utilisation.error[0]
+    assert abs(summary.throughput.value - wait / round_time) < 4 * summary.throughput.error
+
+
 def test_periodic_calls_interrupt_and_record_partial_work():
     fleet = with_law(TWO, "deterministic")  # fast: 1/3 a step, slow: 1 a step
     scenario = Scenario(Dispatcher("periodic", contacts=2, waiting=4.0, interaction=3.0), local_steps=20)
@@ -269,6 +312,9 @@ def test_the_jump_chain_says_what_it_cannot_do():
     fleet = with_law(TWO, "deterministic")
     with pytest.raises(InvalidInput, match="cannot key service times by task; use engine events"):
         simulate(fleet, Plan.uniform(fleet, 5), 10, start="even", engine="jump chain")
+    far = Fleet.of_rates(np.geomspace(1e-100, 1e100, 20))
+    with pytest.raises(InvalidInput, match="too far apart for the jump chain; use engine events"):
+        simulate(far, Plan.uniform(far, 5), 10, start="even", engine="jump chain")
     with pytest.raises(InvalidInput, match="engine must be one of auto, jump chain, events, got 'heap'"):
         simulate(TWO, Plan.uniform(TWO, 5), 10, engine="heap")
     with pytest.raises(InvalidInput, match="start stationary needs the paper's network"):
@@ -296,7 +342,11 @@ def test_a_dispatcher_written_wrongly_is_refused(text, message):
 def test_a_scenario_refuses_what_does_not_go_together():
     with pytest.raises(InvalidInput, match="local_steps must be a whole number of at least 1, got 0"):
         Scenario(local_steps=0)
+    with pytest.raises(InvalidInput, match="local_steps must be at most 100,000, got 10000000000"):
+        Scenario(local_steps=10**10)
     with pytest.raises(InvalidInput, match="server_rate must be positive"):
         Scenario(server_rate=-1.0)
+    with pytest.raises(InvalidInput, match=r"server_rate must be at least 2\.23e-308, got 5e-324"):
+        Scenario(server_rate=5e-324)
     with pytest.raises(InvalidInput, match="has its own interaction time; no server_rate"):
         Scenario(Dispatcher("rounds"), server_rate=3.0)

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -33,6 +34,40 @@ print(json.dumps({
     "tail": summary.queue_tail[:, 1].tolist(),
 }))
 """
+
+
+HARDLY_MOVING = """
+import json, sys
+from sojourn import Fleet, Plan, measure
+from sojourn.simulation.availability import Availability
+from sojourn.simulation.record import record
+from sojourn.simulation.scenario import Scenario
+
+fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
+plan = Plan.uniform(fleet, 10)
+scenario = Scenario(availability=(Availability.parse(sys.argv[1]),))
+measure(fleet, plan, 10, start="even", scenario=Scenario(availability=(Availability(loss=0.1),)))  # compiles
+print("running", flush=True)
+if sys.argv[2] == "measure":
+    print(json.dumps(measure(fleet, plan, 10**12, start="even", scenario=scenario).complete))
+else:
+    print(json.dumps(record(fleet, plan, 10**12, sys.argv[2], start="even", scenario=scenario)))
+"""
+
+
+@pytest.mark.parametrize("text", ["always(loss=0.99999)", "churn(on=1e-5, off=1e-5)"])
+@pytest.mark.parametrize("verb", ["measure", "record"])
+def test_ctrl_c_is_heard_while_hardly_any_update_is_applied(text, verb, tmp_path):
+    command = [sys.executable, "-c", HARDLY_MOVING, text, verb if verb == "measure" else str(tmp_path / "t.parquet")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "running\n", process.stderr.read()
+        time.sleep(1)  # into the compiled loop
+        process.send_signal(signal.SIGINT)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+        assert (process.returncode, out) == (0, "false\n"), err
 
 
 def interrupted(steps, replications, after):

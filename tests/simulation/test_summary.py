@@ -1,13 +1,14 @@
 """A summary is the trace of the same seed, added up; one seed, one result; bad sizes are refused."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from sojourn import Fleet, InvalidInput, Plan, measure, simulate
+from sojourn import Fleet, InvalidInput, Law, Plan, measure, simulate
 from sojourn.simulation.estimate import Estimate
 from sojourn.simulation.jump_chain import EXACT_STALENESS, STALENESS_BINS, bin_edges
+from sojourn.simulation.scenario import Dispatcher, Scenario
 from sojourn.simulation.summary import BATCHES
 
 THREE = Fleet.of(fast=(4, 8.0), middle=(3, 2.0), slow=(2, 0.5))
@@ -211,6 +212,42 @@ def test_fewer_steps_than_batches_still_give_a_summary():
     assert summary.throughput.error > 0
 
 
+def test_batches_in_which_no_time_passes_count_like_all_others():
+    # a thousand services of one unit of time each, all begun together: a thousand updates at 1, 2, 3, ...
+    fleet = Fleet(("all",), [1000], [1.0], law=(Law("deterministic"),))
+    pure = Scenario(Dispatcher("pure"))
+    for warmup in (0, 100):
+        summary = measure(fleet, Plan.uniform(fleet, 1000), 20_000, start="one-each", warmup=warmup, scenario=pure)
+        assert summary.steps == summary.arrivals.sum() == 20_000
+        assert summary.throughput.value == 1000
+        assert summary.throughput.error > 0
+        assert summary.queue.value == pytest.approx(1)
+
+
+def test_a_run_in_which_no_time_passes_is_complete_and_has_no_throughput():
+    fleet = Fleet(("all",), [1000], [1.0], law=(Law("deterministic"),))
+    summary = measure(
+        fleet, Plan.uniform(fleet, 1000), 500, start="one-each", warmup=100, scenario=Scenario(Dispatcher("pure"))
+    )
+    assert (summary.complete, summary.steps, summary.time) == (True, 500, 0.0)
+    assert np.isnan(summary.throughput.value)
+    assert np.isnan(summary.queue.value[0])
+    assert summary.sojourn.value[0] == pytest.approx(1)
+
+
+def test_one_observation_has_no_error_and_none_has_no_value():
+    # every client gets its own task back: one does so at 1, 2, 3, ..., another at 400, the third not for ages
+    rare = replace(Fleet.of(often=(1, 1.0), once=(1, 0.0025), never=(1, 1e-9)), law=(Law("deterministic"),) * 3)
+    summary = measure(rare, Plan.uniform(rare, 3), 600, start="one-each", scenario=Scenario(Dispatcher("pure")))
+    assert summary.arrivals.tolist() == [599, 1, 0]
+    for estimate in (summary.staleness, summary.sojourn, summary.waiting):
+        assert np.isfinite(estimate.value).tolist() == [True, True, False]
+        assert np.isfinite(estimate.error).tolist() == [True, False, False]
+    one = measure(THREE, plan_of(THREE, 5), 1, start="even", seed=1)  # by the jump chain, which adds up time in queues
+    assert np.isfinite(one.sojourn.value).sum() == 1
+    assert not np.isinf(one.sojourn.value).any()
+
+
 def test_one_step_has_a_value_and_no_error():
     summary = measure(THREE, plan_of(THREE, 5), 1, start="even", seed=1)
     assert summary.arrivals.sum() == 1
@@ -236,6 +273,11 @@ def test_batches_shorter_than_the_memory_of_the_network_give_themselves_away():
         ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
         ({"steps": 1.5}, "steps must be a whole number of at least 1, got 1.5"),
         ({"steps": True}, "steps must be a whole number of at least 1, got True"),
+        ({"steps": 10**19}, "steps must be at most 1,000,000,000,000,000, got 10,000,000,000,000,000,000"),
+        (
+            {"steps": 10, "warmup": 10**19},
+            "warmup must be at most 1,000,000,000,000,000, got 10,000,000,000,000,000,000",
+        ),
         ({"steps": 10, "seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"steps": 10, "replications": 0}, "replications must be a whole number of at least 1, got 0"),
         ({"steps": 10, "warmup": -1}, "warmup must be a whole number of at least 0, got -1"),

@@ -1,5 +1,6 @@
 """A plan's promises beside what is computed or simulated now."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,19 +60,23 @@ def against_simulation(plan: "Plan", summary: "Summary") -> list[dict[str, Any]]
 
 
 def _z(then: float, now: float, error: float) -> float:
-    return (now - then) / error if error > 0 else 0.0 if now == then else float("nan")
+    """How far off in standard errors; NaN where the error is not known."""
+    if error == 0:
+        return 0.0 if now == then else math.copysign(math.inf, now - then)
+    return (now - then) / error
 
 
 def print_check(rows: list[dict[str, Any]]) -> None:
     """A table of the promises, and whether they were kept."""
     from sojourn.cli.show import number, table, with_error
 
-    broken = [row["promise"] for row in rows if not abs(row["z"]) <= KEPT]
-    verdict = (
-        f"every promise is kept within {KEPT:g} standard errors"
-        if not broken
-        else f"not kept within {KEPT:g} standard errors: {', '.join(broken[:6])}{' ...' if len(broken) > 6 else ''}"
-    )
+    broken = [row["promise"] for row in rows if abs(row["z"]) > KEPT]
+    unknown = [row["promise"] for row in rows if math.isnan(row["z"])]
+    verdicts = [f"not kept within {KEPT:g} standard errors: {_some(broken)}"] if broken else []
+    if unknown:
+        verdicts.append(f"too few updates to tell: {_some(unknown)}; use more --steps")
+    if not verdicts:
+        verdicts.append(f"every promise is kept within {KEPT:g} standard errors")
     table(
         "the plan's promises",
         ["promise", "promised", "simulated", "standard errors off"],
@@ -84,5 +89,9 @@ def print_check(rows: list[dict[str, Any]]) -> None:
             ]
             for row in rows
         ],
-        [verdict],
+        verdicts,
     )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (" ..." if len(names) > 6 else "")

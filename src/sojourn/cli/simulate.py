@@ -1,5 +1,6 @@
 """`sojourn simulate`: run the network and set what comes out beside the exact values."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -184,7 +185,10 @@ def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: b
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
+    from dataclasses import asdict
+
     from sojourn.cli.promises import against_simulation
+    from sojourn.simulation.memory import memory_of
     from sojourn.version import __version__
 
     fleet, plan = summary.fleet, summary.plan
@@ -223,6 +227,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
         "complete": summary.complete,
         "error_from": summary.error_from,
         "batch_correlation": summary.batch_correlation,
+        "memory": asdict(memory_of(summary, exact)),
         "time": summary.time,
         "throughput": {"value": float(flow.value), "standard_error": float(flow.error), "exact": exact.throughput},
         "mean_staleness": summary.mean_staleness,
@@ -279,8 +284,8 @@ def _print(summary: "Summary", exact: "Analysis") -> None:
 
 
 def _off(theory: float, simulated: float) -> str:
-    """By how much the theory misses what was simulated."""
-    if not simulated:
+    """By how much the theory misses what was simulated; nothing where nothing was seen."""
+    if not simulated or not math.isfinite(simulated):
         return "-"
     off = 100 * (theory / simulated - 1)
     return f"{off:+.0f}%" if abs(off) >= 10 else f"{off:+.2f}%"
@@ -294,17 +299,42 @@ def _notes(summary: "Summary", exact: "Analysis") -> list[str]:
         f"throughput: theory {number(exact.throughput)}, simulated {with_error(float(flow.value), float(flow.error))}, "
         f"off by {_off(exact.throughput, float(flow.value))}; ± is one standard error, from {summary.error_from}"
     ]
+    if summary.time == 0:
+        notes.append("no time passed during the steps counted, so that there is no throughput; use more --steps")
     if summary.engine != "jump chain" and not summary.fleet.exponential:
         notes.append("the theory is that of exponential service with these means, and exact only for it")
     if summary.dispatcher != "routed":
         notes.append(f"the theory is that of routed tasks; {summary.dispatcher} is another way to dispatch")
     if summary.lost.any():
         notes.append(f"{int(summary.lost.sum()):,} tasks were lost or dropped, which the theory does not know")
-    if summary.start != "stationary":
-        notes.append(f"the theory is stationary; the start '{summary.start}' is not, so a short run may differ")
+    notes += _short(summary, exact)
     if summary.batch_correlation > 0.3:
         notes.append(
             f"neighbouring batches are correlated ({summary.batch_correlation:.2f}): the errors are too small; "
             "use --replications 20 or more steps"
         )
     return notes
+
+
+def _short(summary: "Summary", exact: "Analysis") -> list[str]:
+    """What to say of a run that is shorter than its memory."""
+    from sojourn.simulation.memory import ENOUGH, memory_of
+
+    memory = memory_of(summary, exact)
+    if not memory.short:
+        return []
+    aged, settled, warmup = _rounded(memory.staleness + 1), "", ""
+    if memory.settling > 0:
+        settled = f"from the start '{summary.start}' queues settle in about {_rounded(memory.settling):,} steps, and "
+    if memory.settling + aged > summary.warmup and summary.start != "stationary":
+        warmup = f"--warmup {_rounded(memory.settling + aged)} "
+    return [
+        f"the run is shorter than its memory: {settled}a task is up to {aged:,} steps old, on average; "
+        f"the numbers still show the start: use {warmup}--steps {_rounded(ENOUGH * aged)} or more"
+    ]
+
+
+def _rounded(steps: float) -> int:
+    """Two digits of a number, and no less than it."""
+    unit = int(10 ** max(0, math.floor(math.log10(max(steps, 1))) - 1))
+    return math.ceil(steps / unit) * unit

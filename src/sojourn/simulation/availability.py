@@ -8,6 +8,11 @@ table      there during given intervals, repeated every `period` where one is gi
 A client that leaves stops working: with leave=pause it goes on where it stopped, with leave=lose the task in service is
 lost. Tasks sent to an absent client wait in its queue. A lost task is replaced at once by a new one, so that C tasks
 stay in flight.
+
+A rate may drift and jump: a service of w units of work that begins at t ends at the t' at which the integral of the
+rate from t to t' is w. With a negative drift the integral is bounded: a service that needs more never ends, and keeps
+its client. Once that holds for every task in flight, or 20 million events pass without an applied update, because
+clients come and go or tasks are lost, the run stops with an error.
 """
 
 import csv
@@ -16,11 +21,12 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from sojourn.call_text import parse_call
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput, UnreadableFile, cut
 
 KINDS = ("always", "churn", "diurnal", "table")
 _OPTIONS: dict[str, Callable[[str], Any]] = {
@@ -54,9 +60,9 @@ class Availability:
     loss: float = 0.0
     """Probability that a finished task is lost on its way back."""
     drift: float = 0.0
-    """Relative change of the rate per unit of time: rate * exp(drift * time)."""
+    """Relative change of the rate per unit of time: rate * exp(drift * time), integrated over a service."""
     changes: tuple[tuple[float, float], ...] = ()
-    """Jumps of the rate as (time, factor): from then on the rate is the fleet's times the factor."""
+    """Jumps of the rate as (time, factor): from then on, also within a service, the fleet's rate times the factor."""
     groups: tuple[str, ...] | None = None
     """Groups that it applies to; None = all."""
 
@@ -69,8 +75,10 @@ class Availability:
             raise InvalidInput(f"availability {self.name}: loss must be a probability below 1, got {self.loss}")
         if not math.isfinite(self.drift):
             raise InvalidInput(f"availability {self.name}: drift must be finite, got {self.drift}")
+        for key in ("intervals", "changes"):
+            self._check_pairs(key)
         if any(not (at >= 0 and math.isfinite(at) and 0 < factor < math.inf) for at, factor in self.changes):
-            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {self.changes}")
+            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {cut(str(self.changes))}")
         if self.name == "churn" and not (0 < self.on < math.inf and 0 < self.off < math.inf):
             raise InvalidInput(f"availability churn needs mean times on and off > 0, got {self.on} and {self.off}")
         if self.name == "diurnal":
@@ -81,10 +89,18 @@ class Availability:
         if self.name == "table":
             self._check_intervals()
 
+    def _check_pairs(self, key: str) -> None:
+        for pair in getattr(self, key):
+            whole = isinstance(pair, list | tuple) and len(pair) == 2
+            if not (whole and all(isinstance(number, Real) for number in pair)):
+                words = "(from, to)" if key == "intervals" else "(time, factor)"
+                raise InvalidInput(f"availability {self.name}: {key} must be pairs {words}, got {cut(str(pair))}")
+
     def _check_intervals(self) -> None:
         flat = [time for interval in self.intervals for time in interval]
         if not flat or flat[0] < 0 or any(not a < b for a, b in pairwise(flat)):
-            raise InvalidInput(f"availability table needs increasing, disjoint (from, to), got {self.intervals}")
+            got = cut(str(self.intervals))
+            raise InvalidInput(f"availability table needs increasing, disjoint (from, to), got {got}")
         if flat[-1] > self.period:
             raise InvalidInput(f"availability table: intervals must end by the period {self.period}, got {flat[-1]}")
 
@@ -119,13 +135,13 @@ def _from_table(path: Path, table: dict[str, Any]) -> Availability:
             raise InvalidInput(
                 f"{path}: unknown key '{key}' in [[availability]]; the keys are {', '.join(sorted(known))}"
             )
-    pairs: dict[str, Any] = {
-        key: tuple(tuple(pair) for pair in table[key]) for key in ("intervals", "changes") if key in table
-    }
-    values: dict[str, Any] = {**table, **pairs}
-    if "groups" in table:
-        values["groups"] = tuple(table["groups"])
+    values = dict(table)
     try:
+        for key in ("intervals", "changes"):
+            if key in table:
+                values[key] = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in table[key])
+        if "groups" in table:
+            values["groups"] = tuple(table["groups"])
         return Availability(**values)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
@@ -140,6 +156,8 @@ def _from_csv(path: Path) -> tuple[Availability, ...]:
         if set(rows.fieldnames or ()) != {"group", "from", "to"}:
             raise InvalidInput(f"{path}: columns must be group,from,to, got {','.join(rows.fieldnames or ())}")
         for row in rows:
+            if None in row:
+                raise InvalidInput(f"{path}, line {rows.line_num}: an interval is group,from,to, got more cells")
             try:
                 intervals.setdefault(row["group"], []).append((float(row["from"]), float(row["to"])))
             except (TypeError, ValueError):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.compiled import bare, inlined
+from sojourn.errors import InvalidInput
 from sojourn.law import Law
 from sojourn.simulation.streams import EDGE, HEIGHT, MOVE, exponential, mix, unit
 
@@ -30,6 +31,9 @@ _CODES = {
 }
 
 
+LEAST_WEIBULL = 0.006  # below, the mean of the standard form is no number
+MOST_SCV = 1e12  # beyond, the probability of the long phase loses its digits, and the mean is wrong
+
 LAW = [("code", "i8"), ("shape", "f8"), ("scale", "f8"), ("first", "i8"), ("size", "i8")]
 """Fields of a law in a record: its code, its parameter, a factor, and where its measured values are."""
 
@@ -45,6 +49,10 @@ def law_fields(laws: Sequence[Law], values: list[float]) -> list[tuple[int, floa
                 where[law.durations] = len(values)
                 values.extend(law.durations)
             first = where[law.durations]
+        if law.name == "weibull" and shape < LEAST_WEIBULL:
+            raise InvalidInput(f"law weibull: shape must be at least {LEAST_WEIBULL:g} to be simulated, got {shape:g}")
+        if law.name == "hyperexponential" and shape > MOST_SCV:
+            raise InvalidInput(f"law hyperexponential: scv must be at most {MOST_SCV:g} to be simulated, got {shape:g}")
         if law.name == "weibull":
             scale = 1 / gamma(1 + 1 / shape)
         if law.name == "hyperexponential":  # two phases with balanced means; the shape is the first one's probability

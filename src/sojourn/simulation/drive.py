@@ -14,7 +14,7 @@ from sojourn.plan import Plan
 from sojourn.simulation import engine
 from sojourn.simulation.alias import alias_table
 from sojourn.simulation.draws import LAW, law_fields, stream
-from sojourn.simulation.engine import NOBODY, ROUTED, TOGGLES, Engine
+from sojourn.simulation.engine import NOBODY, PAUSED, ROUTED, TOGGLES, Engine
 from sojourn.simulation.event_tree import IDS, NO_SEAT, empty, push
 from sojourn.simulation.jump_chain import Tally, staleness_bin, tally
 from sojourn.simulation.scenario import QUEUED, Scenario
@@ -24,6 +24,9 @@ from sojourn.trace import APPLIED, IN_FLIGHT, LOST
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Records = NDArray[Any]
+
+SPAN = 1_000_000  # events between two looks at the keyboard
+MOST_EVENTS = 20_000_000  # without an applied update: a second or two, then the run is given up
 
 
 class TaskRows(NamedTuple):
@@ -179,20 +182,26 @@ def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> Non
 
 
 @bare
-def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int) -> tuple[int, int]:
-    """Apply up to `steps` updates, or as many as fit into `out`; returns (steps, rows) done."""
-    began = e.world[0].clock
+def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, began: float) -> tuple[int, int, bool]:
+    """Apply up to `steps` updates, or as many as fit into `out`; returns (steps, rows) done, and whether it can go on.
+
+    Where clients come and go or tasks are lost, it stops after SPAN events: whether a run is cut there changes no bit
+    of it. Times are added up from `began` on; `close` must follow when all is done.
+    """
+    most = e.world[0].sequence + SPAN
     by_group = sums.bins.shape[0] > 1
     room = out.client.size
     done = rows = 0
     routed = e.world[0].dispatcher == ROUTED
     chosen, prob = 0, 0.0
     while done < steps and (room == 0 or rows < room):
+        routing = e.world[0].routing
         if routed:  # before it is known who finishes: the processor then works on both at once
             chosen, prob = engine.choose(e, 0)
-        slot, applied = engine.arrive(e, sums, began)
-        if slot == NOBODY:
-            break
+        slot, applied = engine.arrive(e, sums, began, most)
+        if slot < 0:
+            e.world[0].routing = routing  # nobody was sent anything
+            return done, rows, slot == PAUSED
         client = e.slots[slot].client
         group = e.clients[client].group
         if room > 0:
@@ -215,12 +224,13 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int) -> 
         if not routed:
             chosen, prob = engine.choose(e, client)
         engine.send(e, sums, slot, chosen, prob, e.world[0].local_steps, began)
-    _close(e, sums, e.world[0].clock - began)
-    return done, rows
+        if not applied and e.world[0].sequence >= most:
+            break
+    return done, rows, True
 
 
 @bare
-def _close(e: Engine, sums: Tally, lasted: float) -> None:
+def close(e: Engine, sums: Tally, lasted: float) -> None:
     """Close the time integrals: every task still in a queue has been there until now."""
     levels = sums.level_time.shape[1]
     for client in range(e.clients.size):
@@ -262,6 +272,7 @@ class OnlineEngine:
     ) -> None:
         self._run = build(fleet, plan, scenario, queues, keys)
         self._sums = tally(fleet.groups, 2, 1)
+        self._patience = Patience(self._run)
         self._last: Task | None = None
 
     @property
@@ -283,9 +294,11 @@ class OnlineEngine:
 
     def arrive(self) -> Task:
         """The next task that ends; `send` must follow."""
-        slot, applied = engine.arrive(self._run, self._sums, 0.0)
-        if slot == NOBODY:
-            raise stopped(self.step)
+        slot, applied = PAUSED, False
+        while slot == PAUSED:
+            most = int(self._run.world["sequence"][0]) + SPAN
+            slot, applied = engine.arrive(self._run, self._sums, 0.0, most)
+            self._patience.look(int(applied), int(slot >= 0 and not applied), slot != NOBODY)
         task, world = self._run.slots[slot], self._run.world[0]
         ended = Task(
             slot=int(slot),
@@ -315,12 +328,35 @@ class OnlineEngine:
         return int(chosen)
 
 
-def stopped(step: int) -> InvalidInput:
-    """What to say when nothing will ever happen again."""
-    return InvalidInput(
-        f"the run came to a stop after {step} steps: no client will finish another task; "
-        "let clients come back, or their rates not vanish"
-    )
+class Patience:
+    """Watches a run from call to call, and says what is wrong where it cannot go on or gets nowhere."""
+
+    def __init__(self, run: Engine) -> None:
+        self._world = run.world
+        self._since = 0
+        self._lost = 0
+
+    def look(self, applied: int, lost: int, alive: bool) -> None:
+        """Take note of what a call did; an error where nothing will ever happen again, or nothing does for long."""
+        step, events = int(self._world["step"][0]), int(self._world["sequence"][0])
+        if applied > 0:
+            self._since, self._lost = events, 0
+            return
+        self._lost += lost
+        if not alive and lost == 0:
+            raise InvalidInput(
+                f"the run came to a stop after {step} steps: no client will finish another task; "
+                "let clients come back, or their rates not vanish"
+            )
+        if events - self._since >= MOST_EVENTS:
+            reason = "clients come and go, and none finishes a task while it is there; let them stay longer"
+            if self._lost > 0:
+                reason = (
+                    f"{self._lost:,} tasks were lost, and none came back; lower the loss, or let clients stay longer"
+                )
+            raise InvalidInput(
+                f"the run gets nowhere: no update was applied in {MOST_EVENTS:,} events after step {step}; {reason}"
+            )
 
 
 def in_flight(e: Engine) -> dict[str, NDArray[Any]]:

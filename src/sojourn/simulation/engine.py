@@ -17,7 +17,7 @@ from sojourn.compiled import bare, hot
 from sojourn.simulation.draws import LAW, PIECE, draw, named
 from sojourn.simulation.event_tree import FACTS, clear, id_of, kind_of, pop, push
 from sojourn.simulation.jump_chain import Tally
-from sojourn.simulation.schedules import SCHEDULE, next_toggle, speed
+from sojourn.simulation.schedules import SCHEDULE, finish, next_toggle, work_until
 from sojourn.simulation.streams import MOVE, mix, unit
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ Records = NDArray[Any]
 
 SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
 ROUTED, PURE, SHUFFLED, IDLE = range(4)  # dispatchers
-NOBODY = -1
+NOBODY, PAUSED = -1, -2  # instead of a slot: no task will ever end; too many events without one
 
 
 def _law(prefix: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ CLIENT = np.dtype(
         *[("group", "u4"), ("head", "u4"), ("tail", "u4"), ("length", "u4")],
         *[("service", "u8"), ("sent", "i8"), ("toggled", "i8")],  # the next draw: its piece of the stream, or its nth
         *[("outstanding", "u4"), ("idle_place", "u4"), ("there", "u4"), ("seat", "u4")],
-        *[("remaining", "f8")],  # of the service that stopped when the client left, else NaN
+        *[("remaining", "f8")],  # work of the service that stopped when the client left, else NaN
     ]
 )
 SLOT = np.dtype(
@@ -107,10 +107,9 @@ def begin(e: Engine, client: int, now: float) -> None:
             )
             left += x
         left *= law.service_time
-        if e.world[0].changing:
-            left /= speed(e.groups, group, now, e.numbers)
+    ends_at = finish(e.groups, group, now, left, e.numbers) if e.world[0].changing else now + left
     e.clients[client].remaining = np.nan
-    e.clients[client].seat = push(e.world, e.tree, e.seats, now + left, client, SERVED)
+    e.clients[client].seat = push(e.world, e.tree, e.seats, ends_at, client, SERVED)
 
 
 @hot
@@ -171,7 +170,9 @@ def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int
         slot = leave(e, sums, client, now, began)
         e.slots[slot].finished_at = np.nan
         return slot
-    e.clients[client].remaining = ends_at - now
+    changing = e.world[0].changing
+    left = work_until(e.groups, group, now, ends_at, e.numbers) if changing else ends_at - now
+    e.clients[client].remaining = left
     return NOBODY
 
 
@@ -219,8 +220,11 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
 
 
 @hot
-def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
-    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost); NOBODY if none will."""
+def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
+    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost).
+
+    NOBODY if none will; PAUSED where none has by the time that `most` events have been set: call again.
+    """
     at_once = e.world[0].server_time == 0.0
     while True:
         now, event = pop(e.world, e.tree, e.seats)
@@ -252,6 +256,8 @@ def arrive(e: Engine, sums: Tally, began: float) -> tuple[int, bool]:
             slot = toggle(e, sums, number, now, began)
             if slot != NOBODY:
                 return slot, False
+            if e.world[0].sequence >= most:  # only comings and goings can go on for ever without a task that ends
+                return PAUSED, False
 
 
 @hot

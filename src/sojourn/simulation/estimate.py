@@ -4,6 +4,8 @@ A unit is a replication, or a batch of one long run. Each gives a numerator and 
 arrivals, say); the estimate is the ratio R of their sums, its standard error that of the residuals num - R den:
 
     se = sqrt( sum_u (num_u - R den_u)^2 / (U (U - 1)) ) / mean(den)
+
+Where no unit has anything in its denominator there is no ratio, and where only one has, nobody knows its error.
 """
 
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A simulated mean and its standard error (NaN where one unit only, or no observation)."""
+    """A simulated mean and its standard error (NaN where only one unit, or none, has seen something)."""
 
     value: Floats
     """Estimated mean, by group or a single number."""
@@ -25,7 +27,7 @@ class Estimate:
 
     def __str__(self) -> str:
         pairs = zip(np.atleast_1d(self.value), np.atleast_1d(self.error), strict=True)
-        return ", ".join(f"{value:.6g} +- {error:.2g}" for value, error in pairs)
+        return ", ".join(f"{v:.6g}" if np.isnan(error) else f"{v:.6g} +- {error:.2g}" for v, error in pairs)
 
 
 class RatioSums:
@@ -35,6 +37,7 @@ class RatioSums:
         self.units = 0
         self._num, self._den = np.zeros(size), np.zeros(size)
         self._squares = np.zeros((3, size))
+        self._seen = np.zeros(size, dtype=np.int64)
 
     def add(self, num: ArrayLike, den: ArrayLike) -> None:
         """Add one unit."""
@@ -42,12 +45,14 @@ class RatioSums:
         self.units += 1
         self._num += n
         self._den += d
+        self._seen += d != 0
         self._squares += np.stack([n * n, n * d, d * d])
 
     def estimate(self) -> Estimate:
         """The ratio of the sums, with its standard error."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = self._num / self._den
+        with np.errstate(all="ignore"):  # rates near the ends of the range of numbers
+            ratio = np.where(self._seen > 0, self._num / self._den, np.nan)
             spread = self._squares[0] - 2 * ratio * self._squares[1] + ratio**2 * self._squares[2]
             variance = np.maximum(spread, 0) / (self.units * (self.units - 1)) if self.units > 1 else np.nan
-            return Estimate(ratio, np.sqrt(variance) / (self._den / self.units))
+            error = np.sqrt(variance) / (self._den / self.units)
+            return Estimate(ratio, np.where(self._seen > 1, error, np.nan))

@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 Table = NDArray[Any]
 
 CLASSES = 16
+MOST_REFUSALS = 100.0  # draws of a step, in a class with very different rates, that are still bearable
 EXACT_STALENESS = 128  # below, a bin of the staleness histogram is one value; above, 32 bins an octave
 _OCTAVE_BINS = 1030 * 32  # where 128.0 stands when a float's exponent and first 5 fraction bits are read as a number
 STALENESS_BINS = EXACT_STALENESS + 33 * 32
@@ -142,6 +143,12 @@ def network(fleet: Fleet, plan: Plan) -> Network:
     members = np.bincount(class_of, weights=fleet.count).astype(np.int64)
     classes["first"] = np.cumsum(members) - members
     return Network(groups, classes, np.array(fleet.rate), fleet.group_of_client, EDGE, HEIGHT)
+
+
+def bearable(fleet: Fleet) -> bool:
+    """Whether the classes are narrow enough: a client is accepted with its rate over the largest of its class."""
+    span = np.log(fleet.rate.max()) - np.log(fleet.rate.min())
+    return bool(span <= CLASSES * np.log(MOST_REFUSALS)) or np.unique(fleet.rate).size <= CLASSES
 
 
 def _classes_by_rate(rate: Floats) -> Integers:

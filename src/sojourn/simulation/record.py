@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def record(
     steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     with TraceWriter(path, {}) as writer, noted(twice=False) as stop:
-        for piece in _pieces(run, steps):
+        for piece in _pieces(run, steps, stop):
             writer.write(piece)
             if progress is not None:
                 progress(run.steps, steps)
@@ -76,9 +77,9 @@ def record(
     return complete
 
 
-def _pieces(run: Runner, steps: int) -> Iterator[Columns]:
+def _pieces(run: Runner, steps: int, stop: Event | None = None) -> Iterator[Columns]:
     while run.steps < steps:
-        yield run.rows(min(CHUNK, steps - run.steps))
+        yield run.rows(min(CHUNK, steps - run.steps), stop)
 
 
 def _facts(

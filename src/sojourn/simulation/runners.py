@@ -1,6 +1,7 @@
 """One run, whatever drives it: the jump chain, the event engine, rounds or periods behind one interface."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from threading import Event
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT
 Columns = Mapping[str, NDArray[Any]]
 ENGINES = ("auto", "jump chain", "events")
 _PIECE = 100_000
+_ROWS = 4_000_000  # tasks of rounds that are held at once
 
 
 class Runner(Protocol):
@@ -33,11 +35,11 @@ class Runner(Protocol):
     def steps(self) -> int:
         """Updates applied so far."""
 
-    def tally(self, steps: int, sums: Tally, times: drive.Stays) -> float:
-        """Apply at least `steps` more updates and add them up; returns the time they took."""
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        """Apply at least `steps` more updates and add them up, fewer once `stop` is set; returns the time they took."""
 
-    def rows(self, steps: int) -> Columns:
-        """Apply at least `steps` more updates and return their tasks as columns of a Trace."""
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        """Apply at least `steps` more updates, fewer once `stop` is set; returns their tasks as columns of a Trace."""
 
     def in_flight(self) -> Columns:
         """The tasks that have not come back."""
@@ -76,7 +78,9 @@ def runner(
             "the jump chain draws who finishes next and never a duration: it needs exponential service, routed tasks, "
             "no links, and it cannot key service times by task; use engine events"
         )
-    if plain and engine != "events":
+    if engine == "jump chain" and not jump_chain.bearable(fleet):
+        raise InvalidInput("the rates of this fleet are too far apart for the jump chain; use engine events")
+    if engine != "events" and _jumps(fleet, scene):
         return _JumpChain(fleet, plan, queues, mine)
     return _Events(fleet, plan, scene, queues, mine)
 
@@ -94,7 +98,7 @@ class _JumpChain:
     def steps(self) -> int:
         return int(self._run.step[0])
 
-    def tally(self, steps: int, sums: Tally, times: drive.Stays) -> float:
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
         before, busy_before = sums.task_time.copy(), sums.level_time[:, 1].copy()
         lasted = jump_chain.advance(self._net, self._run, sums, jump_chain.rows(0), steps)
         # without links a task is in its client's queue from dispatch to application
@@ -103,7 +107,7 @@ class _JumpChain:
         times.waiting[...] += stayed - (sums.level_time[:, 1] - busy_before)
         return lasted
 
-    def rows(self, steps: int) -> Columns:
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
         begin = self.steps
         out = jump_chain.rows(steps)
         jump_chain.advance(self._net, self._run, self._nothing, out, steps)
@@ -141,6 +145,7 @@ class _Events:
         self, fleet: Fleet, plan: Plan, scene: Scenario, queues: NDArray[np.int64], mine: NDArray[np.uint64]
     ) -> None:
         self._engine = drive.build(fleet, plan, scene, queues, mine)
+        self._patience = drive.Patience(self._engine)
         self._sums = jump_chain.tally(fleet.groups, 2, 1)
         self._times = drive.stays(fleet.groups)
 
@@ -148,24 +153,33 @@ class _Events:
     def steps(self) -> int:
         return int(self._engine.world["step"][0])
 
-    def tally(self, steps: int, sums: Tally, times: drive.Stays) -> float:
-        before = float(self._engine.world["clock"][0])
-        done, _ = drive.advance(self._engine, sums, times, drive.task_rows(0), steps)
-        if done < steps:
-            raise drive.stopped(self.steps)
-        return float(self._engine.world["clock"][0]) - before
+    @property
+    def _clock(self) -> float:
+        return float(self._engine.world["clock"][0])
 
-    def rows(self, steps: int) -> Columns:
-        pieces: list[dict[str, NDArray[Any]]] = []
-        done = 0
-        while done < steps:
-            out = drive.task_rows(steps - done + 16)
-            applied, filled = drive.advance(self._engine, self._sums, self._times, out, steps - done)
-            done += applied
-            if applied == 0 and filled == 0:
-                raise drive.stopped(self.steps)
-            pieces.append({key: getattr(out, key)[:filled] for key in COLUMNS})
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before, last = self._clock, self.steps + steps
+        while self.steps < last and not _set(stop):
+            self._advance(sums, times, drive.task_rows(0), last - self.steps, before)
+        drive.close(self._engine, sums, self._clock - before)
+        return self._clock - before
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        pieces = [drive.task_rows(0)._asdict()]
+        last = self.steps + steps
+        while self.steps < last and not _set(stop):
+            left = last - self.steps
+            out = drive.task_rows(left + 16)
+            filled = self._advance(self._sums, self._times, out, left, self._clock)
+            whole = 2 * filled > left  # else a copy, so that the room is given back
+            pieces.append({key: c[:filled] if whole else c[:filled].copy() for key, c in out._asdict().items()})
         return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+
+    def _advance(self, sums: Tally, times: drive.Stays, out: drive.TaskRows, steps: int, began: float) -> int:
+        """Go on for a while; returns the tasks that ended."""
+        applied, ended, alive = drive.advance(self._engine, sums, times, out, steps, began)
+        self._patience.look(applied, ended - applied, alive)
+        return ended
 
     def in_flight(self) -> Columns:
         return drive.in_flight(self._engine)
@@ -201,8 +215,21 @@ class _Rounds:
     def steps(self) -> int:
         return int(self._engine.world["step"][0])
 
-    def rows(self, steps: int) -> Columns:
-        number = -(-steps // self._batch)
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        pieces = list(self._pieces(steps, stop))
+        return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+
+    def _pieces(self, steps: int, stop: Event | None) -> Iterator[Columns]:
+        """At least one round, and not too many at once."""
+        last = self.steps + steps
+        while True:
+            left = min(last - self.steps, _PIECE)
+            yield self._play(min(-(-left // self._batch), max(1, _ROWS // self._tasks)))
+            if self.steps >= last or _set(stop):
+                return
+
+    def _play(self, number: int) -> dict[str, NDArray[Any]]:
+        """Play so many rounds or periods."""
         out = drive.task_rows(number * self._tasks)
         how = self._scene.dispatcher
         if self.name == "periodic":
@@ -211,13 +238,10 @@ class _Rounds:
             play_rounds(self._engine, self._scratch, out, number, self._batch, how.interaction)
         return out._asdict()
 
-    def tally(self, steps: int, sums: Tally, times: drive.Stays) -> float:
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
         before = float(self._engine.world["clock"][0])
-        done = 0
-        while done < steps:
-            start = self.steps
-            self._add(self.rows(min(steps - done, _PIECE)), sums, times)
-            done += self.steps - start
+        for piece in self._pieces(steps, stop):
+            self._add(piece, sums, times)
         return float(self._engine.world["clock"][0]) - before
 
     def _add(self, rows: Columns, sums: Tally, times: drive.Stays) -> None:
@@ -226,7 +250,6 @@ class _Rounds:
         mine = group[applied]
         staleness = (rows["applied_step"] - rows["dispatched_step"])[applied]
         sojourn = (rows["applied_at"] - rows["dispatched_at"])[applied]
-        busy = (rows["finished_at"] - rows["started_at"])[applied]
         size = self._fleet.groups
         sums.arrivals[...] += np.bincount(mine, minlength=size)
         sums.staleness[...] += np.bincount(mine, weights=staleness, minlength=size).astype(np.int64)
@@ -235,9 +258,15 @@ class _Rounds:
         np.add.at(sums.bins, (mine if sums.bins.shape[0] > 1 else 0, bins), 1)
         times.sojourn[...] += np.bincount(mine, weights=sojourn, minlength=size)
         times.lost[...] += np.bincount(group[~applied], minlength=size)
-        spent = np.bincount(mine, weights=busy, minlength=size)
+        spent = np.bincount(group, weights=self._busy(rows), minlength=size)
         sums.task_time[...] += spent
         sums.level_time[:, 1] += spent
+
+    def _busy(self, rows: Columns) -> NDArray[np.float64]:
+        """Time that a client spent on each task: on one that is dropped, until the end of its round."""
+        ends = np.repeat(rows["applied_at"][:: self._tasks], self._tasks)  # the first of every round is applied
+        until = np.fmin(rows["finished_at"], ends)
+        return np.asarray(until - np.fmin(rows["started_at"], until))
 
     def in_flight(self) -> Columns:
         if self.name == "rounds":
@@ -254,10 +283,18 @@ class _Rounds:
         }
 
 
+def _set(stop: Event | None) -> bool:
+    return stop is not None and stop.is_set()
+
+
 def first_use(fleet: Fleet, scenario: Scenario, engine: str) -> bool:
     """Whether the engine for this run has still to be compiled on this machine."""
-    plain = scenario.plain and fleet.exponential and engine != "events"
-    return cold("jump_chain.advance" if plain else "drive.advance")
+    return cold("jump_chain.advance" if engine != "events" and _jumps(fleet, scenario) else "drive.advance")
+
+
+def _jumps(fleet: Fleet, scenario: Scenario) -> bool:
+    """Whether the jump chain is the engine for this run, unless another is asked for."""
+    return scenario.plain and fleet.exponential and jump_chain.bearable(fleet)
 
 
 def _unfinished(size: int) -> dict[str, NDArray[Any]]:

@@ -17,11 +17,13 @@ from typing import Any
 
 from sojourn.call_text import parse_call
 from sojourn.errors import InvalidInput
+from sojourn.fleet import LEAST_RATE
 from sojourn.law import EXPONENTIAL, Law
 from sojourn.simulation.availability import Availability
 
 QUEUED = ("routed", "pure", "shuffled", "idle")
 DISPATCHERS = (*QUEUED, "rounds", "periodic")
+MOST_LOCAL_STEPS = 100_000  # a task has a million random numbers to itself, and a service time may take several
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,12 @@ class Scenario:
     def __post_init__(self) -> None:
         if self.local_steps != int(self.local_steps) or self.local_steps < 1:
             raise InvalidInput(f"local_steps must be a whole number of at least 1, got {self.local_steps}")
+        if self.local_steps > MOST_LOCAL_STEPS:
+            raise InvalidInput(f"local_steps must be at most {MOST_LOCAL_STEPS:,}, got {self.local_steps}")
         if not self.server_rate > 0:
             raise InvalidInput(f"server_rate must be positive (inf = no time), got {self.server_rate}")
+        if self.server_rate < LEAST_RATE:
+            raise InvalidInput(f"server_rate must be at least {LEAST_RATE:.3g}, got {self.server_rate}")
         if self.dispatcher.name not in QUEUED:
             if math.isfinite(self.server_rate):
                 raise InvalidInput(f"dispatcher {self.dispatcher.name} has its own interaction time; no server_rate")

@@ -1,4 +1,4 @@
-"""Availability laid out for compiled code: when a client comes or goes next, what is lost, how fast it is now."""
+"""Availability laid out for compiled code: when a client comes or goes next, what is lost, how its work goes on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +17,8 @@ Records = NDArray[Any]
 
 ALWAYS, CHURN, DIURNAL, TABLE = range(4)
 _CODES = {"always": ALWAYS, "churn": CHURN, "diurnal": DIURNAL, "table": TABLE}
+
+_NO_DRIFT = 1e-200  # products with less lose their digits, and nobody lives to see it
 
 SCHEDULE = [
     *[("kind", "i8"), ("on", "f8"), ("off", "f8"), ("period", "f8"), ("spread", "f8")],
@@ -42,7 +44,8 @@ def schedule_fields(
         change_first = len(numbers)
         numbers.extend(value for change in sorted(item.changes) for value in change)
         lasting = (item.on, item.off, item.period, item.spread, toggle_first, len(toggles))
-        faults = (int(item.leave == "lose"), item.loss, item.drift, change_first, len(item.changes))
+        drift = item.drift if abs(item.drift) > _NO_DRIFT else 0.0
+        faults = (int(item.leave == "lose"), item.loss, drift, change_first, len(item.changes))
         rows.append((_CODES[item.name], *lasting, *faults))
     return rows
 
@@ -92,13 +95,57 @@ def _table_toggle(groups: Records, group: int, index: int, numbers: Floats) -> f
 
 
 @bare
-def speed(groups: Records, group: int, now: float, numbers: Floats) -> float:
-    """Factor of the rate at time `now`."""
+def finish(groups: Records, group: int, now: float, work: float, numbers: Floats) -> float:
+    """When a client that begins now has done `work`, counted in time at the fleet's rate; inf = never.
+
+    The rate is integrated: from one jump to the next it is factor * exp(drift * t). With a negative drift all that a
+    client will ever do is bounded, and work beyond it never ends.
+    """
+    mine = groups[group]
+    first, size = mine.change_first, mine.change_size
     factor = 1.0
-    first = groups[group].change_first
-    for index in range(groups[group].change_size):
-        if numbers[first + 2 * index] > now:
-            break
+    for index in range(size):
+        jump = numbers[first + 2 * index]
+        if jump > now:
+            end = now + _lasting(work, factor, mine.drift, now)
+            if end <= jump:
+                return end
+            work = max(0.0, work - _done(factor, mine.drift, now, jump))
+            now = jump
         factor = numbers[first + 2 * index + 1]
-    drift = groups[group].drift
-    return factor * np.exp(drift * now) if drift != 0.0 else factor
+    return now + _lasting(work, factor, mine.drift, now)
+
+
+@bare
+def work_until(groups: Records, group: int, now: float, end: float, numbers: Floats) -> float:
+    """Work that a client does from now until `end`; inf where that never comes."""
+    if end == np.inf:
+        return np.inf
+    mine = groups[group]
+    first, size = mine.change_first, mine.change_size
+    factor = 1.0
+    work = 0.0
+    for index in range(size):
+        jump = min(numbers[first + 2 * index], end)
+        if jump > now:
+            work += _done(factor, mine.drift, now, jump)
+            now = jump
+        factor = numbers[first + 2 * index + 1]
+    return work + _done(factor, mine.drift, now, end)
+
+
+@inlined
+def _lasting(work: float, factor: float, drift: float, now: float) -> float:
+    """How long work takes that begins now, with no jump on the way."""
+    if drift == 0.0:
+        return work / factor
+    x = work * drift / (factor * np.exp(drift * now))
+    return np.log1p(x) / drift if x > -1.0 else np.inf
+
+
+@inlined
+def _done(factor: float, drift: float, now: float, end: float) -> float:
+    """Work done from now until `end`, with no jump on the way."""
+    if drift == 0.0 or end <= now:
+        return factor * (end - now)
+    return factor * np.exp(drift * now) * np.expm1(drift * (end - now)) / drift

@@ -34,6 +34,7 @@ Progress = Callable[[int, int], None]
 
 BATCHES = 32
 ENOUGH_REPLICATIONS = 10
+MOST_STEPS = 10**15  # a year of the fastest engine
 DETAILED_GROUPS = 64  # fleets with more groups get means only, and one staleness histogram for all
 _CALL = 4_000_000  # steps between two looks at the clock and the keyboard
 
@@ -157,8 +158,13 @@ def measure(
             if not ahead:
                 break
             index, future = ahead.popleft()  # what is finished is added up and forgotten
-            if not (stop.is_set() and future.cancel()):
+            if stop.is_set() and future.cancel():
+                continue
+            try:
                 collector.add(index, future.result())
+            except BaseException:
+                stop.set()  # the other runs need not go on
+                raise
     dispatcher = (scenario or Scenario()).dispatcher.name
     facts = {"start": start, "seed": seed, "warmup": skipped, "engine": used, "dispatcher": dispatcher}
     facts["complete"] = not stop.is_set()
@@ -179,6 +185,8 @@ def check_run(
     for name, value, low in (*rules, ("workers", 1 if workers is None else workers, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
             raise InvalidInput(f"{name} must be a whole number of at least {low}, got {value}")
+        if name != "seed" and value > MOST_STEPS:
+            raise InvalidInput(f"{name} must be at most {MOST_STEPS:,}, got {value:,}")
     return int(steps), int(seed)
 
 
@@ -201,11 +209,12 @@ class _Replication:
         done = 0
         for number, end in enumerate([warmup, *(warmup + self._ends)]):
             batch, times, lasted = jump_chain.tally(*self._shape), stays(self._groups), 0.0
+            begin = done
             while done < end and not stop.is_set():
-                lasted += self._run.tally(min(_CALL, int(end) - done), batch, times)
+                lasted += self._run.tally(min(_CALL, int(end) - done), batch, times, stop)
                 done = self._run.steps  # rounds are played whole
                 yield done
-            if number > 0 and lasted > 0:
+            if number > 0 and done > begin:  # no time may have passed: equal services end together
                 self._fold(batch, times, lasted)
             if done < end:
                 return  # interrupted; the batch begun counts as far as it went
@@ -270,7 +279,8 @@ class _Collector:
             raise KeyboardInterrupt  # nothing finished: there is nothing to summarise
         flow = self._flow.estimate()
         detailed = fleet.groups <= DETAILED_GROUPS
-        tail = self._total.level_time / (fleet.count * self._time)[:, None]
+        with np.errstate(invalid="ignore"):  # where no time has passed there is no fraction of it
+            tail = self._total.level_time / (fleet.count * self._time)[:, None]
         tail[:, 0] = 1.0
         return Summary(
             fleet=fleet,
