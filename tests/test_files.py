@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from sojourn import files
 from sojourn.errors import UnreadableFile, UnwritableFile
 from sojourn.files import (
     Busy,
@@ -78,7 +79,8 @@ def test_what_a_killed_writer_left_is_taken_over(tmp_path):
     assert names(tmp_path) == ["file.txt"]
 
 
-def test_two_writers_of_one_file_do_not_mix(tmp_path):
+def test_two_writers_of_one_file_do_not_mix(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.0)
     path = tmp_path / "file.txt"
     with written(path) as partial:
         partial.write_text("first")
