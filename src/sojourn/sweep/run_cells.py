@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
@@ -69,6 +69,9 @@ def run_cells(
     where, distinct = Cells(Path(folder)), without_twins(cells)
     done = {cell.hash for cell in where.finished(distinct)}
     left = [cell for cell in distinct if cell.hash not in done]
+    for cell in distinct:
+        if cell.hash in done:  # left by a process that was killed at the very end
+            shutil.rmtree(where.of(cell) / "checkpoints", ignore_errors=True)
     swept = Swept(len(distinct), len(done))
     if left:
         _Sweeper(where, left, swept, watch or (lambda *_: None)).run(jobs, on, address, checkpoint_seconds, together)
@@ -132,7 +135,8 @@ class _Sweeper:
             self._idle = False
             if ending.word in ("complete", "diverged"):
                 self._swept.ended += 1
-                self._report(cell).unlink(missing_ok=True)
+                with suppress(OSError):  # mostly there is none
+                    self._report(cell).unlink()
                 self._tell(f"{cell.name}: {ending.word}" if ending.word == "diverged" else cell.name)
                 continue
             died = ending.word == "died"
