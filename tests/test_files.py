@@ -1,13 +1,20 @@
 """Files are written whole or not at all, and read with one sentence about what is wrong."""
 
+import ast
 import json
 import os
+import re
+import stat
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
+from sojourn import files
 from sojourn.errors import InvalidInput, UnreadableFile, UnwritableFile
 from sojourn.files import (
     Busy,
@@ -19,6 +26,7 @@ from sojourn.files import (
     read_json,
     read_text,
     read_toml,
+    tidy,
     write_json,
     write_text,
     written,
@@ -79,7 +87,8 @@ def test_what_a_killed_writer_left_is_taken_over(tmp_path):
     assert names(tmp_path) == ["file.txt"]
 
 
-def test_two_writers_of_one_file_do_not_mix(tmp_path):
+def test_two_writers_of_one_file_do_not_mix(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.0)
     path = tmp_path / "file.txt"
     with written(path) as partial:
         partial.write_text("first")
@@ -222,3 +231,86 @@ def test_a_folder_may_be_a_link_and_hold_others_than_those_asked_for(tmp_path):
     with pytest.raises(InvalidInput, match="mine must be no link"):
         no_links(tmp_path / "linked", "mine", "missing")
     no_links(tmp_path / "nowhere")
+
+
+def test_a_lock_of_a_block_that_fails_is_not_left_behind(tmp_path):
+    with pytest.raises(ZeroDivisionError), alone(tmp_path):
+        raise ZeroDivisionError
+    assert names(tmp_path) == []
+
+
+def test_a_second_writer_waits_for_one_that_is_about_to_end(tmp_path):
+    path, begun = tmp_path / "file.txt", threading.Event()
+
+    def write_slowly() -> None:
+        with written(path) as partial:
+            partial.write_text("first")
+            begun.set()
+            time.sleep(0.2)
+
+    slow = threading.Thread(target=write_slowly)
+    slow.start()
+    begun.wait()
+    write_text(path, "second")
+    slow.join()
+    assert path.read_text() == "second"
+
+
+def test_a_file_keeps_its_permissions_when_it_is_replaced(tmp_path):
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    path.chmod(0o600)
+    write_text(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_killed_writers_left_in_a_folder_is_removed_and_what_is_being_written_is_not(tmp_path):
+    (tmp_path / "killed.txt.partial").write_text("half")
+    (tmp_path / "folder.partial").mkdir()
+    with written(tmp_path / "file.txt") as partial:
+        partial.write_text("new")
+        tidy(tmp_path)
+    assert names(tmp_path) == ["file.txt", "folder.partial"]
+
+
+# what may write in another way, and why
+ELSEWHERE = {
+    ("files.py", "replace"): "here it is done",
+    ("folders.py", "rename"): "here it is done for folders",
+    ("folders.py", "mkdtemp"): "to see whether a folder can be written to",
+    ("train/metrics.py", "open"): "rows are appended, and cut back to the last checkpoint",
+    ("train/metrics.py", "truncate"): "rows are appended, and cut back to the last checkpoint",
+    ("data/images/decoded.py", "save"): "the cache of decoded images, which may be lost",
+    ("data/images/decoded.py", "replace"): "the cache of decoded images, which may be lost",
+    ("data/images/decoded.py", "mkdtemp"): "the cache of decoded images, which may be lost",
+    ("sweep/here.py", "write_text"): "a word between processes, of no use after them",
+    ("sweep/run_cells.py", "touch"): "a word between processes, of no use after them",
+    ("sweep/run_cells.py", "mkdtemp"): "words between processes, of no use after them",
+    ("sweep/on_ray.py", "touch"): "a word between processes, of no use after them",
+    ("sweep/on_ray.py", "write_bytes"): "inputs on another machine, of no use after the run",
+}
+METHODS = {"write_text", "write_bytes", "rename", "touch", "truncate", "symlink_to", "to_csv", "to_parquet"}
+FUNCTIONS = {"savefig", "ParquetWriter", "mkdtemp", "NamedTemporaryFile", "copyfile", "copytree", "move", "save_file"}
+
+
+def writes(path):
+    """Names of calls in a source file that write to the disk by themselves, not to a `partial` that was lent."""
+    for call in (one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.Call)):
+        method = isinstance(call.func, ast.Attribute)
+        name = call.func.attr if method else getattr(call.func, "id", "")
+        target = ast.unparse(call.func.value) if method else ""
+        words = [ast.unparse(one) for one in (*call.args, *(one.value for one in call.keywords))]
+        by_itself = {
+            "open": any(re.fullmatch("'[rbt]*[wax+][rbtwax+]*'", word) for word in words),
+            "replace": target == "os" or (method and len(words) == 1),  # of text it takes two arguments
+            "save": target in ("np", "torch"),
+        }.get(name, name in FUNCTIONS or (method and name in METHODS))
+        if by_itself and (name == "replace" or "partial" not in (target, *words[:1])):
+            yield name
+
+
+def test_nothing_writes_files_in_another_way():
+    home = Path(files.__file__).parent
+    found = {(path.relative_to(home).as_posix(), name) for path in home.rglob("*.py") for name in writes(path)}
+    assert found - set(ELSEWHERE) == set()
+    assert set(ELSEWHERE) - found == set()  # no exception that is not needed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import sojourn.trace
-from sojourn import InvalidInput, Trace, UnreadableFile, scan
+from sojourn import InvalidInput, Trace, UnreadableFile, UnwritableFile, scan
 from sojourn.trace import APPLIED, COLUMNS, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED, TraceWriter
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
@@ -188,7 +188,7 @@ def test_a_trace_replaces_the_one_of_the_same_name(saved):
 
 
 def test_a_trace_in_a_folder_that_is_not_there_cannot_be_written(tmp_path):
-    with pytest.raises(UnreadableFile, match=r"cannot write trace file .*trace\.parquet: "):
+    with pytest.raises(UnwritableFile, match=r"cannot write trace file .*trace\.parquet: "):
         some_trace().save(tmp_path / "none" / "trace.parquet")
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from sojourn.files import written
+from sojourn.folders import made
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """A table with a column for every key that a row has."""
     content = list(rows)
     heads = list(dict.fromkeys(key for row in content for key in row))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with written(path, "table") as partial, partial.open("w", newline="", encoding="utf-8") as file:
+    with made(path.parent), written(path, "table") as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(heads)
         writer.writerows([_text(row.get(key)) for key in heads] for row in content)

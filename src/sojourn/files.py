@@ -2,15 +2,17 @@
 
 A file is written as `NAME.partial` beside its place and gets its name when all of it is on the disk, so that neither a
 kill nor an error leaves half a file or harms the one that was there. The partial file is locked while it is written: a
-second writer is refused, and what a killed one left behind is taken over by the next.
+second writer waits a moment and is then refused, and what a killed one left behind is taken over by the next.
 """
 
+import errno
 import json
 import os
 import stat
+import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,10 @@ PARTIAL = ".partial"
 MOST = 2**30  # bytes of a file that is read whole
 MOST_TOML = 2**24  # the parser is written in Python, and slow
 DEEPEST = 100  # levels of nesting in a JSON or TOML file
+LOCK = "lock"
+MOMENT = 0.1  # seconds that a mere look at a lock takes at most
+PATIENCE = 2.0  # seconds that another writer of the same file gets to end
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # said by disks that know none
 
 
 class Busy(InvalidInput):
@@ -37,15 +43,16 @@ def written(path: str | Path, what: str = "file") -> Iterator[Path]:
     ...     (Path(folder) / "answer.txt").read_text()
     '42'
     """
-    place = Path(path)
-    try:
+    with writing(path, what):
+        place = Path(path)
         if _stream(place):
             yield place
             return
         place = Path(os.path.realpath(place))  # a link stays one: what it leads to is replaced
         partial = Path(f"{place}{PARTIAL}")
-        held = _claim(partial)
+        held = _claim(partial, _written_by_another(place), PATIENCE)
         try:
+            os.ftruncate(held, 0)
             yield partial
             _settle(partial, place)
         except BaseException:
@@ -53,10 +60,6 @@ def written(path: str | Path, what: str = "file") -> Iterator[Path]:
             raise
         finally:
             os.close(held)
-    except SojournError:
-        raise
-    except OSError as error:
-        raise UnwritableFile(f"cannot write {what} {path}: {_reason(error)}; {_way_out(error)}") from error
 
 
 def write_text(path: str | Path, text: str, what: str = "file") -> None:
@@ -76,21 +79,35 @@ def write_json(path: str | Path, content: Any, what: str = "file") -> None:
     write_text(path, json.dumps(content, indent=2) + "\n", what)
 
 
+@contextmanager
+def writing(path: str | Path, what: str = "file") -> Iterator[None]:
+    """Say in one sentence why the block could not write."""
+    try:
+        yield
+    except SojournError:
+        raise
+    except OSError as error:
+        raise UnwritableFile(f"cannot write {what} {path}: {_reason(error)}; {_way_out(error)}") from error
+
+
 def check_place(path: str | Path, what: str = "file") -> None:
     """Refuse, before any work is done, a place where a file could not be written."""
     place = Path(path)
     if os.path.isdir(place):
         raise UnwritableFile(f"cannot write {what} {path}: it is a folder; name a file in it")
-    try:
+    with writing(path, what):
         if not _stream(place):
-            partial = Path(os.path.realpath(place) + PARTIAL)
-            held = _claim(partial)
-            partial.unlink(missing_ok=True)
-            os.close(held)
-    except SojournError:
-        raise
-    except OSError as error:
-        raise UnwritableFile(f"cannot write {what} {path}: {_reason(error)}; {_way_out(error)}") from None
+            with claimed(Path(os.path.realpath(place) + PARTIAL), _written_by_another(place)):
+                pass
+
+
+def tidy(folder: Path) -> None:
+    """Remove what killed writers left in a folder."""
+    for partial in folder.glob(f"*{PARTIAL}"):
+        with suppress(OSError, Busy):
+            if not _held(partial):
+                with claimed(partial, ""):
+                    pass
 
 
 def read_bytes(path: str | Path, what: str = "file", most: int = MOST) -> bytes:
@@ -140,26 +157,45 @@ def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> di
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from working in the same folder."""
-    held = _locked(folder / "lock")
-    if held is None:
-        raise Busy(f"another process is training in {folder}; wait for it, or name another folder")
+def claimed(path: Path, busy: str) -> Iterator[None]:
+    """Hold a file, which is gone at the end; one that another process keeps is refused with the sentence `busy`."""
+    held = _claim(path, busy, PATIENCE)
     try:
         yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(held)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from working in the same folder; a block that fails leaves no lock that was not there."""
+    with writing(folder / LOCK, "the lock"):
+        lock, new = folder / LOCK, not (folder / LOCK).exists()
+        held = _claim(lock, f"another process is training in {folder}; wait for it, or name another folder", MOMENT)
+    try:
+        yield
+    except BaseException:
+        if new:
+            lock.unlink(missing_ok=True)
+        raise
     finally:
         os.close(held)
 
 
 def busy(folder: str | Path) -> bool:
     """Whether another process is working in a folder."""
-    if not (Path(folder) / "lock").exists():
+    return _held(Path(folder) / LOCK)
+
+
+def _held(path: Path) -> bool:
+    """Whether another process holds a file."""
+    if not path.exists():
         return False
-    try:
-        with alone(Path(folder)):
-            return False
-    except Busy:
-        return True
+    held = _locked(path)
+    if held is not None:
+        os.close(held)
+    return held is None
 
 
 def no_links(folder: str | Path, *names: str) -> None:
@@ -190,28 +226,36 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _stream(place: Path) -> bool:
-    """Whether it is a pipe or a device, which is written to as it is."""
+    """Whether it is a pipe or a device, which is written to as it is; /dev/stdout may lead to a plain file."""
     try:
         mode = place.stat().st_mode
     except OSError:
         return False
-    return place.is_relative_to("/dev") or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    device = place.is_relative_to("/dev") and not place.is_relative_to("/dev/shm")
+    return device or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _claim(partial: Path) -> int:
-    """Open and lock an empty partial file."""
+def _claim(path: Path, busy: str, patience: float) -> int:
+    """Open and lock a file; one that another process keeps longer is refused with the sentence `busy`."""
+    until = time.monotonic() + patience
     while True:
-        held = _locked(partial)
+        held = _locked(path)
         if held is None:
-            raise Busy(f"{partial.with_suffix('')} is being written by another process; wait for it to end")
+            if time.monotonic() > until:
+                raise Busy(busy)
+            time.sleep(0.01)
+            continue
         try:
-            mine = os.path.samestat(os.fstat(held), os.lstat(partial))
-        except FileNotFoundError:  # another writer has just finished, and taken the file away
+            mine = os.path.samestat(os.fstat(held), os.lstat(path))
+        except FileNotFoundError:  # another process has just finished, and taken the file away
             mine = False
         if mine:
-            os.ftruncate(held, 0)
             return held
         os.close(held)
+
+
+def _written_by_another(place: Path) -> str:
+    return f"{place} is being written by another process; wait for it to end"
 
 
 def _locked(path: Path) -> int | None:
@@ -223,17 +267,19 @@ def _locked(path: Path) -> int | None:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except ImportError:  # a system without such locks
         pass
-    except BlockingIOError:
-        os.close(held)
-        return None
-    except BaseException:
-        os.close(held)
-        raise
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            os.close(held)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
     return held
 
 
 def _settle(partial: Path, path: Path) -> None:
-    """Give a file its name once its content is on the disk."""
+    """Give a file its name once its content is on the disk; one that was there passes on its permissions."""
+    if path.exists():
+        partial.chmod(stat.S_IMODE(path.stat().st_mode))
     with partial.open("rb") as file:
         os.fsync(file.fileno())
     os.replace(partial, path)
@@ -258,7 +304,9 @@ def _shallow(content: Any, where: str) -> Any:
 def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno)  # libraries add words of their own
+    return str(error)
 
 
 def _way_out(error: OSError) -> str:

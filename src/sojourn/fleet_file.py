@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.files import write_text, written
 from sojourn.law import EXPONENTIAL, Law
 
 Columns = dict[str, list[Any]]
@@ -139,25 +140,20 @@ def _columns(path: Path, rows: list[tuple[str, Mapping[str, object]]]) -> Column
 
 def write_columns(path: Path, columns: Columns) -> None:
     """Write columns to a CSV or TOML file, leaving out optional columns that hold nothing but defaults."""
-    try:
-        _write(path, columns)
-    except OSError as error:
-        raise UnreadableFile(f"cannot write fleet file {path}: {error.strerror}; check the folder") from None
-
-
-def _write(path: Path, columns: Columns) -> None:
     kept = [
         key
         for key, (_, _, default) in COLUMNS.items()
         if key in ("name", "count", "rate") or any(not _same(value, default) for value in columns[key])
     ]
     if path.suffix.lower() == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
+        rows = zip(*([_text(value) for value in columns[key]] for key in kept), strict=True)
+        with written(path, "fleet file") as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(kept)
-            writer.writerows(zip(*([_text(value) for value in columns[key]] for key in kept), strict=True))
+            writer.writerows(rows)
     elif path.suffix.lower() == ".toml":
-        path.write_text("\n".join(_toml_group(columns, kept, row) for row in range(len(columns["name"]))), "utf-8")
+        groups = (_toml_group(columns, kept, row) for row in range(len(columns["name"])))
+        write_text(path, "\n".join(groups), "fleet file")
     else:
         raise InvalidInput(f"a fleet file must end in .csv or .toml, got {path}")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.files import write_json
 from sojourn.fleet import Fleet, whole_counts
 
 SCHEMA = 1
@@ -152,10 +153,7 @@ class Plan:
             "groups": groups,
             "promises": dict(self.promises),
         }
-        try:
-            Path(path).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-        except OSError as error:
-            raise UnreadableFile(f"cannot write plan file {path}: {error.strerror}; check the folder") from None
+        write_json(path, content, "plan file")
 
     @classmethod
     def load(cls, path: str | Path) -> "Plan":

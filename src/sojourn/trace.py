@@ -7,8 +7,8 @@ paper's I_k, 0 for the initial tasks), `applied_step` the number of updates appl
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import check_place, written
 
 SCHEMA = 1
 KEY = b"sojourn_trace"
@@ -144,42 +145,58 @@ class Trace:
 class TraceWriter:
     """Writes a trace in pieces, so that its length is not bounded by memory.
 
-    The file appears under its name when the writer closes, also after an interruption or an error: rows that were
-    written stay.
+    The file appears under its name when the writer closes. After an interruption or an error it appears with the rows
+    that were written, unless it is torn or there is a file of that name, which then stays.
     Facts known only at the end go into `metadata` before closing.
     """
+
+    _file: Any
 
     def __init__(self, path: str | Path, metadata: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self.metadata = dict(metadata)
         self.rows = 0
-        self._partial = self.path.with_name(self.path.name + ".partial")
-        self._closed = False
-        if self.path.is_dir():
-            raise UnreadableFile(f"cannot write trace file {path}: it is a folder; name a file in it")
-        try:
+        self._ended, self._file = False, None
+        check_place(path, "trace file")
+        self._place = ExitStack()
+        partial = self._place.enter_context(written(path, "trace file"))
+        with self._place_kept():
             self._file = pq.ParquetWriter(
-                self._partial, _ARROW, compression="zstd", compression_level=1, write_page_checksum=True
+                partial, _ARROW, compression="zstd", compression_level=1, write_page_checksum=True
             )
-        except OSError as error:
-            raise UnreadableFile(f"cannot write trace file {path}: {error.strerror or error}") from None
 
     def write(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Append rows, given as one array for each column."""
         arrays = [pa.array(columns[key]) for key in COLUMNS if key != "fate"]
         fate = pa.DictionaryArray.from_arrays(pa.array(columns["fate"]), pa.array(FATES))
+        with self._place_kept():
+            self._file.write_table(pa.Table.from_arrays([*arrays, fate], schema=_ARROW))
         self.rows += len(fate)
-        self._file.write_table(pa.Table.from_arrays([*arrays, fate], schema=_ARROW))
 
     def close(self) -> None:
         """Finish the file and give it its name."""
-        if self._closed:
-            return
-        self._closed = True
-        text = json.dumps({"schema": SCHEMA, "metadata": self.metadata}, default=str)
-        self._file.add_key_value_metadata({KEY: text.encode()})
-        self._file.close()
-        os.replace(self._partial, self.path)
+        if not self._ended:
+            with self._place_kept():
+                text = json.dumps({"schema": SCHEMA, "metadata": self.metadata}, default=str)
+                self._file.add_key_value_metadata({KEY: text.encode()})
+                self._file.close()
+            self._end(None, None, None)
+
+    @contextmanager
+    def _place_kept(self) -> Iterator[None]:
+        """Give the file up where it is torn in the middle of the block: what had its name before keeps it."""
+        try:
+            yield
+        except BaseException as error:
+            self._end(type(error), error, error.__traceback__)
+            raise
+
+    def _end(self, *problem: Any) -> None:
+        if not self._ended:
+            self._ended = True
+            if problem[0] is not None and self._file is not None:
+                self._file.is_open = False  # it writes no more, not even when it is deleted
+            self._place.__exit__(*problem)
 
     def __enter__(self) -> Self:
         return self
@@ -187,12 +204,10 @@ class TraceWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None and self.rows == 0:
-            self._closed = True
-            self._file.close()
-            self._partial.unlink()
-        else:
+        if kind is None or (self.rows and not self.path.exists()):
             self.close()
+        else:
+            self._end(kind, error, traceback)
 
 
 def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sojourn import InvalidInput, UnreadableFile
+from sojourn import InvalidInput, UnwritableFile
 from sojourn.cli.main import app
 from sojourn.theory.calibration import Calibration
 from sojourn.theory.constants import Constants
@@ -110,7 +110,7 @@ def test_an_interrupted_measurement_writes_nothing(fleet, tmp_path, monkeypatch)
         (["--confidence", "95"], InvalidInput, r"confidence must lie between 0 and 1, got 95\.0"),
         (["--model", "cnnn"], InvalidInput, "did you mean cnn"),
         (["--out", "constants.json"], InvalidInput, r"--out must end in \.toml, got constants\.json; rename it"),
-        (["--out", "nowhere/c.toml"], UnreadableFile, "its folder does not exist; make it first"),
+        (["--out", "nowhere/c.toml"], UnwritableFile, "c.toml: No such file or directory; check the folder"),
     ],
 )
 def test_bad_input_is_refused_with_the_way_out(fleet, tmp_path, monkeypatch, words, error, message):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sojourn import Fleet, Plan, analyze
 from sojourn.cli.main import app, run
-from sojourn.errors import InvalidInput, SojournError
+from sojourn.errors import InvalidInput, SojournError, UnwritableFile
 
 QUICK = ["--no-sensitivity", "--no-law-check"]
 
@@ -205,11 +205,11 @@ def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_p
 
 
 def test_what_cannot_be_written_is_refused_before_planning(fleet, tmp_path):
-    with pytest.raises(SojournError, match="its folder does not exist; make it first"):
+    with pytest.raises(UnwritableFile, match=r"cannot write plan file .*: No such file or directory; check the folder"):
         call("plan", fleet, "--budget-time", 10, "--out", tmp_path / "none" / "plan.json")
-    with pytest.raises(SojournError, match=r"cannot write pictures to .*: it is a file; name a folder"):
+    with pytest.raises(UnwritableFile, match=r"cannot write to .*fleet\.csv: it is a file; name a folder"):
         call("plan", fleet, "--budget-time", 10, "--pictures", fleet)
-    with pytest.raises(SojournError, match=r"cannot write pictures to /proc/none: .*; name another folder"):
+    with pytest.raises(UnwritableFile, match=r"cannot write to /proc/none: No such file or directory"):
         call("plan", fleet, "--budget-time", 10, "--pictures", "/proc/none", *QUICK)
 
 

@@ -164,7 +164,7 @@ def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_p
 
 
 def test_what_cannot_be_a_folder_is_refused(fleet):
-    with pytest.raises(SojournError, match="a run needs a folder"):
+    with pytest.raises(SojournError, match="it is a file; name a folder"):
         call(fleet, "--out", fleet)
 
 

@@ -1,7 +1,6 @@
 """Every experiment runs, leaves its files, and comes to the verdicts that are known."""
 
 import csv
-import os
 import re
 import signal
 from pathlib import Path
@@ -139,7 +138,7 @@ def test_what_stops_the_exchange_of_old_and_new_leaves_the_old(tmp_path, monkeyp
     rename = Path.rename
 
     def stopping(path, target):
-        if path.name == f".one-{os.getpid()}":  # the old one has left its place, the new one has not taken it
+        if path.name == ".one.partial":  # the old one has left its place, the new one has not taken it
             raise error
         return rename(path, target)
 

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from sojourn import Fleet, InvalidInput, Plan, Trace, UnreadableFile, __version__, record, scan, simulate
+from sojourn import Fleet, InvalidInput, Plan, Trace, UnwritableFile, __version__, record, scan, simulate
 from sojourn.simulation import jump_chain
 from sojourn.simulation import record as record_module
 
@@ -168,7 +168,7 @@ def test_an_error_halfway_is_raised_and_the_rows_written_stay(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(UnreadableFile, match=r"^cannot write trace file .*run\.parquet: "):
+    with pytest.raises(UnwritableFile, match=r"^cannot write trace file .*run\.parquet: "):
         record(FLEET, PLAN, 10, tmp_path / "nowhere" / "run.parquet")
 
 

@@ -11,6 +11,7 @@ import pytest
 from some_cells import MARKS, contents, fleet_file, seeds, small
 
 from sojourn.errors import InvalidInput
+from sojourn.files import alone
 from sojourn.sweep.cell import Cell, Cells, ended
 from sojourn.sweep.run_cells import run_cells
 from sojourn.train.run import train
@@ -102,6 +103,40 @@ def test_the_hash_knows_what_lies_in_the_files_and_not_where_they_lie(fleet, tmp
     spelt = ("cifar10(validation=0.1, folder=/a)", "cifar10(folder=/a, validation=0.1)", "cifar10(validation=0.1)")
     assert len({Cell("one", small(fleet, data=text)).hash for text in spelt}) == 1
     assert images[0] == images[1] == Cell("one", small(fleet, data="cifar10")).hash
+
+
+def test_cells_that_have_ended_keep_no_checkpoints(fleet, tmp_path):
+    cells = [*seeds(fleet, 1), Cell("far", small(fleet, rate=1e20, model="mlp"))]
+    run_cells(cells, tmp_path / "out", jobs=1, checkpoint_seconds=0)
+    where = Cells(tmp_path / "out")
+    assert [ended(where.of(cell)) for cell in cells] == ["complete", "diverged"]
+    assert not list((tmp_path / "out").rglob("checkpoints"))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cells"]
+
+
+def test_what_killed_commands_left_is_cleared_away_and_what_is_in_use_is_not(fleet, tmp_path):
+    home = tmp_path / "out"
+    run_cells(seeds(fleet, 1), home, jobs=1)
+    checkpoints = Cells(home).of(seeds(fleet, 1)[0]) / "checkpoints"
+    for folder in (checkpoints, home / ".in-progress-killed", home / ".in-progress-living"):
+        folder.mkdir()
+        (folder / "lock").touch()
+    (home / "runs.csv.partial").write_text("half")
+    with alone(home / ".in-progress-living"):
+        run_cells(seeds(fleet, 2), home, jobs=1)
+        assert sorted(path.name for path in home.iterdir()) == [".in-progress-living", "cells"]
+    assert not checkpoints.exists()
+
+
+def test_a_report_that_cannot_be_written_does_not_stop_the_other_cells(fleet, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "failures").write_text("in the way")
+    told = []
+    swept = run_cells(
+        [own(fleet, "wrong"), own(fleet, "pairs")], tmp_path / "out", jobs=1, watch=lambda *one: told.append(one[2])
+    )
+    assert (swept.ended, swept.failures) == (1, {"wrong": "RuntimeError: no such luck"})
+    assert any("cannot write to" in text for text in told)
 
 
 def test_a_place_that_is_none_is_refused(fleet, tmp_path):

@@ -103,6 +103,74 @@ def test_a_finished_run_resumed_stays_as_it_is(fleet, tmp_path) -> None:
     assert before == {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
 
 
+def test_a_complete_run_keeps_no_checkpoints_and_says_that_it_is_complete(fleet, tmp_path) -> None:
+    train(_config(fleet), tmp_path / "run", checkpoint_every=10)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        *("config.json", "lock", "metrics.csv", "model.safetensors", "summary.json", "trace.parquet")
+    ]
+    again = Run(_config(fleet), tmp_path / "run", resume=True)
+    assert (again.complete, again.received) == (True, STEPS)
+    outcome = again.go()
+    assert (outcome.complete, outcome.received) == (True, STEPS)
+    assert outcome.metrics == {key: pytest.approx(value) for key, value in read_metrics(tmp_path / "run")[-1].items()}
+    with pytest.raises(InvalidInput, match=r"holds another run: its config is steps = 120 \(now 130\)"):
+        train(_config(fleet, steps=STEPS + 10), tmp_path / "run", resume=True)
+
+
+def test_checkpoints_that_were_left_when_a_run_was_killed_at_its_very_end_are_cleared_away(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 100)
+    left = (tmp_path / "run" / "checkpoints").rename(tmp_path / "left")
+    train(_config(fleet), tmp_path / "run", resume=True)
+    left.rename(tmp_path / "run" / "checkpoints")
+    assert train(_config(fleet), tmp_path / "run", resume=True).complete
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.csv"])
+def test_a_complete_run_that_lacks_a_file_is_not_silently_trained_again(fleet, tmp_path, name) -> None:
+    train(_config(fleet), tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    with pytest.raises(UnreadableFile, match=f"is complete, but {name} is missing; put it back, or remove .*summary"):
+        train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_what_a_killed_process_left_half_written_is_cleared_away(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    left = [
+        tmp_path / "run" / name for name in ("summary.json.partial", "checkpoints/000000000051.safetensors.partial")
+    ]
+    for path in left:
+        path.write_text("half")
+    Run(_config(fleet), tmp_path / "run", resume=True).checkpoint()
+    assert not any(path.exists() for path in left)
+
+
+def test_a_refused_run_leaves_nothing_behind(fleet, tmp_path) -> None:
+    with pytest.raises(InvalidInput, match="no update comes back within time"):
+        train(_config(fleet, steps=None, time=1e-6), tmp_path / "new" / "run")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    for folder in (tmp_path / "mine", tmp_path / "empty"):
+        folder.mkdir(exist_ok=True)
+        with pytest.raises(InvalidInput):
+            train(_config(fleet, steps=None, time=1e-6), folder)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_run_holds_its_folder_from_when_it_is_recognised_until_it_is_closed(fleet, tmp_path) -> None:
+    run = Run(_config(fleet), tmp_path / "run", begin=False)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["lock"]
+    with pytest.raises(InvalidInput, match="another process is training in"):
+        train(_config(fleet, seed=1), tmp_path / "run")
+    run.begin()
+    run.close()
+    with pytest.raises(InvalidInput, match="was closed; open it again, with resume"):
+        run.go()
+    assert train(_config(fleet), tmp_path / "run", resume=True).complete
+
+
 def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> None:
     train(_config(fleet, seed=5), tmp_path / "run")
     told = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -190,15 +258,67 @@ def test_a_trace_that_was_exchanged_is_noticed(fleet, tmp_path) -> None:
         train(_config(fleet), tmp_path / "run", resume=True)
 
 
-def test_a_damaged_checkpoint_is_said_and_the_one_before_it_used_once_it_is_gone(fleet, tmp_path) -> None:
+def _cut(content: bytes) -> bytes:
+    return content[:100]
+
+
+def _flipped(content: bytes) -> bytes:
+    """One bit is another, late in the file, where the numbers are."""
+    at = len(content) - 6
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def _one_more(content: bytes) -> bytes:
+    """A manifest that can be read, and says something else."""
+    told = json.loads(content)
+    told["step"] += 1
+    return json.dumps(told).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage", "said"),
+    [
+        ("json", _cut, r"50\.json cannot be used \(.*\); the one before it is taken, the run goes on from update 40"),
+        ("json", _one_more, "it has changed since it was written"),
+        ("safetensors", _cut, "50.safetensors has changed since it was written"),
+        ("safetensors", _flipped, "50.safetensors has changed since it was written"),
+    ],
+    ids=["half a manifest", "a changed manifest", "half the tensors", "a changed bit"],
+)
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(fleet, tmp_path, kind, damage, said) -> None:
     _abandon(_config(fleet), tmp_path / "run", 50)
-    last = sorted((tmp_path / "run" / "checkpoints").glob("*.json"))[-1]
-    last.write_text(last.read_text()[:100])
-    with pytest.raises(UnreadableFile, match="remove it to use the one before"):
-        train(_config(fleet), tmp_path / "run", resume=True)
-    last.unlink()
+    last = sorted((tmp_path / "run" / "checkpoints").glob(f"*.{kind}"))[-1]
+    last.write_bytes(damage(last.read_bytes()))
+    with pytest.warns(UserWarning, match=said):
+        again = Run(_config(fleet), tmp_path / "run", resume=True)
+    assert again.received == 40
+    again.replay.advance(60)
+    again.checkpoint()
+    assert again.store.steps() == [40, 60]  # the damaged one is gone
+    again.go()
     train(_config(fleet), tmp_path / "whole")
-    train(_config(fleet), tmp_path / "run", resume=True)
+    assert _model(tmp_path / "run") == _model(tmp_path / "whole")
+
+
+def test_where_no_checkpoint_is_whole_the_run_is_refused_with_the_way_out(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    for path in (tmp_path / "run" / "checkpoints").glob("*.safetensors"):
+        path.write_bytes(_flipped(path.read_bytes()))
+    with pytest.raises(
+        UnreadableFile, match=r"50\.json cannot be used .*, nor can one before it; remove .*checkpoints"
+    ):
+        train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_checkpoints_without_checksums_are_read(fleet, tmp_path) -> None:
+    _abandon(_config(fleet), tmp_path / "run", 50)
+    for path in (tmp_path / "run" / "checkpoints").glob("*.json"):
+        old = json.loads(path.read_text())
+        path.write_text(json.dumps({key: old[key] for key in ("sojourn_checkpoint", "step", "tree")}))
+    again = Run(_config(fleet), tmp_path / "run", resume=True)
+    assert again.received == 50
+    again.go(checkpoint_every=10)
+    train(_config(fleet), tmp_path / "whole")
     assert _model(tmp_path / "run") == _model(tmp_path / "whole")
 
 
@@ -339,7 +459,7 @@ def test_a_damaged_file_of_tensors_or_metrics_is_said(fleet, tmp_path) -> None:
     (tmp_path / "run" / "metrics.csv").write_bytes(whole)
     for path in (tmp_path / "run" / "checkpoints").glob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(UnreadableFile, match="remove it to use the one before"):
+    with pytest.raises(UnreadableFile, match=r"remove .*checkpoints to begin the run anew"):
         train(_config(fleet), tmp_path / "run", resume=True)
 
 

@@ -49,7 +49,8 @@ def analyze(
     """
     from sojourn.cli.arguments import check_free, override, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
-    from sojourn.cli.show import progress, to_json
+    from sojourn.cli.show import attempts, progress, to_json
+    from sojourn.files import write_text
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.theory.analysis import analyze as solve
@@ -63,12 +64,13 @@ def analyze(
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
     regimes = regime(analysis) if limits else None
     text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
-    if out is not None:
-        out.write_text(text + "\n", "utf-8")
-    if as_json:
-        typer.echo(text)
-    else:
-        _print(analysis, regimes)
+    with attempts() as attempt:
+        if out is not None:
+            attempt(write_text, out, text + "\n")
+        if as_json:
+            typer.echo(text)
+        else:
+            _print(analysis, regimes)
 
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.errors import InvalidInput
+from sojourn.files import check_place
 from sojourn.fleet import Fleet
 from sojourn.law import Law
 from sojourn.plan import Plan
@@ -41,11 +42,13 @@ Uplink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"
 Downlink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))]
 
 
-def check_free(overwrite: bool, *paths: Path | None) -> None:
-    """Refuse to write over a file that exists, unless it is asked for."""
+def check_free(overwrite: bool, *paths: Path | None, what: str = "file") -> None:
+    """Refuse, before the work, to write where nothing can be written, or over a file unless it is asked for."""
     for path in paths:
         if path is not None and path.is_file() and not overwrite:
             raise InvalidInput(f"{path} exists already; name another file, or give --overwrite to replace it")
+        if path is not None:
+            check_place(path, what)
 
 
 def whole(name: str, text: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, Overwrite
-from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.errors import InvalidInput, SojournError
 
 if TYPE_CHECKING:
     from sojourn.theory.calibration import Calibration, Measured
@@ -50,13 +50,11 @@ def calibrate(
 
     """
     from sojourn.cli.arguments import check_free, whole
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import attempts, to_json
 
     if out.suffix.lower() != ".toml":
         raise InvalidInput(f"--out must end in .toml, got {out}; rename it")
-    check_free(overwrite, out)
-    if not out.absolute().parent.is_dir():
-        raise UnreadableFile(f"cannot write constants file {out}: its folder does not exist; make it first")
+    check_free(overwrite, out, what="constants file")
     numbers = {"batch_size": batch_size, "steps": steps, "seed": seed}
     words = {"data": data, "partition": partition, "model": model, "order": order, "weights": weights}
     words |= {"dtype": dtype, "augment": augment, "device": device}
@@ -66,11 +64,14 @@ def calibrate(
     effort = {"gradients": gradients, "points": points, "directions": directions, "examples": examples}
     settings = _config(config, given)
     found = _measure(settings, {key: whole(key, text) for key, text in effort.items()}, confidence)
-    found.save(out)
+    with attempts() as attempt:
+        attempt(found.save, out)
+        if as_json:
+            typer.echo(to_json({"command": "calibrate", **_version(), **found.content()}))
+        else:
+            _print(found)
     if as_json:
-        typer.echo(to_json({"command": "calibrate", **_version(), **found.content()}))
         return
-    _print(found)
     typer.echo(f"wrote {out}, which contains no data", err=True)
     typer.echo(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
 

@@ -122,15 +122,18 @@ def compare(
         pyplot()  # says now, not after the training, that it is missing
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     options |= {"checkpoint_seconds": checkpoint_seconds}
-    from sojourn.sweep.compare import compare as run_comparison
+    from sojourn.cli.show import attempts
+    from sojourn.sweep.compare import save, work_off
 
     with cell_bar() as (phase, report):
-        compared = run_comparison(comparison, out, mine, phase, watch=report, **options)
-    if not (compared.runs or compared.interrupted or compared.open or compared.failures):
-        raise SojournError("nothing is left to compare: " + "; ".join(compared.notes))
-    if picture and compared.curves:
-        _draw(comparison, compared)
-    _show(comparison, compared, as_json)
+        compared = work_off(comparison, out, mine, phase, watch=report, **options)
+    with attempts() as attempt:
+        attempt(save, comparison, compared)
+        if not (compared.runs or compared.interrupted or compared.open or compared.failures):
+            raise SojournError("nothing is left to compare: " + "; ".join(compared.notes))
+        if picture and compared.curves:
+            attempt(_draw, comparison, compared)
+        _show(comparison, compared, as_json)
     end(compared.interrupted, compared.failures)
 
 

@@ -38,21 +38,23 @@ def fit(
 
     """
     from sojourn.cli.arguments import check_free
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import attempts, to_json
     from sojourn.errors import InvalidInput
     from sojourn.fitting.from_trace import fit as estimate
     from sojourn.fleet import Fleet
 
     if out.suffix.lower() not in (".csv", ".toml"):
         raise InvalidInput(f"--out must end in .csv or .toml, got {out}; rename it")
-    check_free(overwrite, out)
+    check_free(overwrite, out, what="fleet file")
     given = None if fleet is None else Fleet.load(fleet)
     found = estimate(trace, given, by, law, confidence)
-    found.save(out)
-    if as_json:
-        typer.echo(to_json(content(found)))
-    else:
-        _print(found)
+    with attempts() as attempt:
+        attempt(found.save, out)
+        if as_json:
+            typer.echo(to_json(content(found)))
+        else:
+            _print(found)
+    if not as_json:
         typer.echo(f"wrote {out}", err=True)
 
 

@@ -54,6 +54,9 @@ def _options(
 
 def run() -> None:
     """Run the command line; with `--debug` errors keep their traceback."""
+    from sojourn.cli.show import spell_out
+
+    spell_out()
     try:
         app()
     except SojournError as error:

@@ -1,11 +1,16 @@
 """`sojourn plan`: whom to sample, with what step, how many tasks in flight."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sojourn.cli.arguments import AsJson, FleetFile, Overwrite, ServerRate
+
+if TYPE_CHECKING:
+    from sojourn.fleet import Fleet
+    from sojourn.plan import Plan
+    from sojourn.planner.search import Planned
 
 
 def plan(
@@ -70,19 +75,19 @@ def plan(
     """
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.plan_shown import Shown
-    from sojourn.cli.show import progress, to_json
-    from sojourn.errors import InvalidInput, UnreadableFile
+    from sojourn.cli.show import attempts, progress, to_json
+    from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
+    from sojourn.folders import check_folder
     from sojourn.planner.goal import goal, mixed_goal
     from sojourn.planner.search import Limits, make_plan
     from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
-    check_free(overwrite, out, single)
-    if out is not None and not out.absolute().parent.is_dir():
-        raise UnreadableFile(f"cannot write plan file {out}: its folder does not exist; make it first")
-    if pictures is not None and pictures.exists() and not pictures.is_dir():
-        raise UnreadableFile(f"cannot write pictures to {pictures}: it is a file; name a folder")
+    check_free(overwrite, out, what="plan file")
+    check_free(overwrite, single, what="fleet file")
+    if pictures is not None:
+        check_folder(pictures)
     loaded = Fleet.load(fleet)
     tasks = tasks_of(concurrency)
     if tasks is None and (budget_steps is not None or objective == "throughput"):
@@ -123,22 +128,30 @@ def plan(
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    if out is not None:
-        planned.plan.save(out)
-        typer.echo(f"wrote {out}", err=True)
-        if single is not None:
-            planned.fleet.save(single)
-            typer.echo(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
     shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
-    if as_json:
-        typer.echo(to_json(shown.content()))
-    else:
-        shown.print()
-    if pictures is not None:
-        from sojourn.report.plan_figures import plan_pictures
+    with attempts() as attempt:  # the plan first: what is said of it takes longer
+        if out is not None:
+            attempt(_save, planned.plan, out)
+        if single is not None:
+            attempt(_save, planned.fleet, single, ": the same clients one by one, the fleet that this plan is for")
+        if as_json:
+            typer.echo(to_json(shown.content()))
+        else:
+            shown.print()
+        if pictures is not None:
+            attempt(_draw, planned, pictures)
 
-        for path in plan_pictures(planned, pictures):
-            typer.echo(f"wrote {path}", err=True)
+
+def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
+    what.save(path)
+    typer.echo(f"wrote {path}{remark}", err=True)
+
+
+def _draw(planned: "Planned", folder: Path) -> None:
+    from sojourn.report.plan_figures import plan_pictures
+
+    for path in plan_pictures(planned, folder):
+        typer.echo(f"wrote {path}", err=True)
 
 
 def _share(text: str) -> float:

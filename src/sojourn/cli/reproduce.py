@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,8 +40,10 @@ def reproduce(
     - `sojourn reproduce all --json`
 
     """
+    from sojourn.cli.show import attempts, to_json
     from sojourn.errors import InvalidInput
     from sojourn.paper.experiments import ALL, EXPERIMENTS, asked_for
+    from sojourn.paper.reproduce import NotKept
     from sojourn.report.figures import pyplot
 
     if listed:
@@ -54,14 +57,22 @@ def reproduce(
     pyplot()  # says now, not after the work, that it is missing
     outcomes, stopped = _run(chosen, out, fast, overwrite)
     if as_json:
-        from sojourn.cli.show import to_json
         from sojourn.version import __version__
 
         facts = {"command": "reproduce", "sojourn": __version__, "fast": fast, "complete": stopped is None}
         typer.echo(to_json({**facts, "experiments": [_content(one) for one in outcomes]}))
     else:
-        _show(outcomes)
-    _write(outcomes, out, page, fast, whole=name == ALL and stopped is None)
+        _show(outcomes, stopped)
+    kept = [one for one in outcomes if not (isinstance(stopped, NotKept) and one is stopped.outcome)]
+    with attempts() as attempt:
+        _write(attempt, kept, out, page, fast, whole=name == ALL and stopped is None)
+        _end(stopped, chosen, kept, out)
+
+
+def _end(
+    stopped: KeyboardInterrupt | Exception | None, chosen: "list[Experiment]", outcomes: "list[Outcome]", out: Path
+) -> None:
+    """Say what stopped it, if anything did, and what is kept."""
     if isinstance(stopped, KeyboardInterrupt):
         again = _go_on(chosen[len(outcomes) :], outcomes, out)
         kept = f"finished experiments are kept in {out}" if outcomes else "no experiment was finished"
@@ -102,7 +113,7 @@ def _run(
 ) -> "tuple[list[Outcome], KeyboardInterrupt | Exception | None]":
     """Run them one after the other; what is finished, and what stopped the next one, if anything did."""
     from sojourn.cli.train_progress import loading_bar
-    from sojourn.paper.reproduce import reproduce
+    from sojourn.paper.reproduce import NotKept, reproduce
 
     outcomes: list[Outcome] = []
     with loading_bar() as watch:
@@ -116,6 +127,8 @@ def _run(
                 outcomes.append(one)
                 ended = "kept; --overwrite makes it again" if one.kept else f"done in {one.seconds:.1f} s"
                 watch(f"{experiment.name}: {ended}, in {one.folder}", 0, 0)
+        except NotKept as lost:
+            return [*outcomes, lost.outcome], lost
         except (KeyboardInterrupt, Exception) as stopped:
             return outcomes, stopped
     return outcomes, None
@@ -133,16 +146,24 @@ def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> st
     return f"{again} (--overwrite would make the finished ones again; give it with {', '.join(old)} by name)"
 
 
-def _write(outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool) -> None:
+def _write(
+    attempt: Callable[..., None], outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool
+) -> None:
     from sojourn.paper.page import update_page
     from sojourn.paper.reproduce import write_all
 
-    if whole:
+    def write_claims() -> None:
         for path in write_all(outcomes, out, fast):
             typer.echo(f"wrote {path}", err=True)
-    if page is not None:
+
+    def write_page(page: Path) -> None:
         update_page(page, [(one.experiment, one.claims) for one in outcomes], fast)
         typer.echo(f"wrote {page}", err=True)
+
+    if whole:
+        attempt(write_claims)
+    if page is not None:
+        attempt(write_page, page)
 
 
 def _content(outcome: "Outcome") -> dict[str, Any]:
@@ -154,14 +175,16 @@ def _content(outcome: "Outcome") -> dict[str, Any]:
     return {**facts, **made, "claims": [asdict(one) for one in outcome.claims]}
 
 
-def _show(outcomes: "list[Outcome]") -> None:
+def _show(outcomes: "list[Outcome]", stopped: KeyboardInterrupt | Exception | None) -> None:
     from collections import Counter
 
     from sojourn.cli.show import table
+    from sojourn.paper.reproduce import NotKept
 
     for one in outcomes:
         rows = [[each.statement, each.paper, each.ours, each.error, each.verdict] for each in one.claims]
-        notes = [f"rules, notes and data are in {one.folder}"]
+        lost = isinstance(stopped, NotKept) and one is stopped.outcome
+        notes = ["its data could not be written" if lost else f"rules, notes and data are in {one.folder}"]
         heads = ["claim", "paper", "ours", "standard error", "verdict"]
         table(f"{one.experiment.name}: {one.experiment.title}", heads, rows, notes, most=10_000)
     found = Counter(each.verdict for one in outcomes for each in one.claims)

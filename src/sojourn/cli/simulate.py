@@ -1,6 +1,7 @@
 """`sojourn simulate`: run the network and set what comes out beside the exact values."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,14 +96,16 @@ def simulate(
     - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
 
     """
-    from sojourn.cli.arguments import check_free, make_scenario, override, tasks_of, whole
+    from sojourn.cli.arguments import make_scenario, override, tasks_of, whole
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.fleet import Fleet
+    from sojourn.folders import made
     from sojourn.plan_text import plan_of
     from sojourn.simulation.runners import first_use
     from sojourn.simulation.summary import check_run
     from sojourn.theory.analysis import analyze
 
+    trace_path, summary_path = _destinations(out, overwrite)
     loaded = Fleet.load(fleet)
     chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
@@ -116,33 +119,40 @@ def simulate(
     check_run(length, origin["seed"], number_of_runs, skipped or 0)
     if first_use(loaded, scenario, engine):
         typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
-    trace_path, summary_path = _destinations(out)
-    check_free(overwrite, trace_path, summary_path)
-    if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
-        raise typer.Exit(130)
-    if trace_path is not None and summary_path is None and not as_json:
-        typer.echo(f"wrote {trace_path}", err=True)
-    summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
-    slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
-    exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
-    _report(summary, exact, summary_path, as_json)
+    with made(out) if out is not None and trace_path and summary_path else nullcontext():
+        if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
+            raise typer.Exit(130)
+        if trace_path is not None and summary_path is None and not as_json:
+            typer.echo(f"wrote {trace_path}", err=True)
+        summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
+        slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
+        exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
+        _report(summary, exact, summary_path, as_json)
     if not summary.complete:
         raise typer.Exit(130)
 
 
-def _destinations(out: Path | None) -> tuple[Path | None, Path | None]:
+def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path | None]:
+    """Files of the trace and of the summary; a folder for both is made when there is something to write."""
+    from sojourn.cli.arguments import check_free
     from sojourn.errors import InvalidInput
+    from sojourn.folders import check_folder
 
-    if out is None:
-        return None, None
-    if out.suffix == ".parquet":
-        return out, None
-    if out.suffix == ".json":
-        return None, out
-    if out.exists() and not out.is_dir():
-        raise InvalidInput(f"--out must be a folder, a .parquet or a .json file, got the file {out}")
-    out.mkdir(parents=True, exist_ok=True)
-    return out / "trace.parquet", out / "summary.json"
+    trace, summary = None, None
+    if out is not None and out.suffix == ".parquet":
+        trace = out
+    elif out is not None and out.suffix == ".json":
+        summary = out
+    elif out is not None:
+        if out.exists() and not out.is_dir():
+            raise InvalidInput(f"--out must be a folder, a .parquet or a .json file, got the file {out}")
+        check_folder(out)
+        trace, summary = out / "trace.parquet", out / "summary.json"
+        if not out.exists():
+            return trace, summary
+    check_free(overwrite, trace, what="trace file")
+    check_free(overwrite, summary, what="summary")
+    return trace, summary
 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
@@ -167,15 +177,17 @@ def _measure(
 
 
 def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: bool) -> None:
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import attempts, to_json
+    from sojourn.files import write_text
 
     text = to_json(content(summary, exact)) if as_json or path is not None else ""
-    if path is not None:
-        path.write_text(text + "\n", "utf-8")
-    if as_json:
-        typer.echo(text)
-    else:
-        _print(summary, exact)
+    with attempts() as attempt:
+        if path is not None:
+            attempt(write_text, path, text + "\n", "summary")
+        if as_json:
+            typer.echo(text)
+        else:
+            _print(summary, exact)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
         typer.echo(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)

@@ -50,10 +50,10 @@ def sweep(
     - `sojourn sweep sweep.toml --out sweep/ --dry-run`
 
     """
-    from sojourn.cli.show import plural, to_json
+    from sojourn.cli.show import attempts, plural, to_json
+    from sojourn.csv_file import write_csv
     from sojourn.sweep.grid import Grid
-    from sojourn.sweep.sweep import counted, runs_of
-    from sojourn.sweep.sweep import sweep as run_sweep
+    from sojourn.sweep.sweep import counted, runs_of, work_off
 
     grid, mine = Grid.load(config), part_of(part)
     if dry_run:
@@ -67,10 +67,12 @@ def sweep(
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):
         phase("cells")
-        swept = run_sweep(grid, out, mine, watch=report, checkpoint_seconds=checkpoint_seconds, **options)
+        swept = work_off(grid, out, mine, watch=report, checkpoint_seconds=checkpoint_seconds, **options)
     rows = runs_of(grid, out, swept.failures)
-    _show(rows, list(grid.values), out, as_json)
-    say_failures(swept.failures, out)
+    with attempts() as attempt:
+        attempt(write_csv, out / "runs.csv", rows)
+        _show(rows, list(grid.values), out, as_json)
+        say_failures(swept.failures, out)
     end(swept.interrupted, swept.failures)
 
 

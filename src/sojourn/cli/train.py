@@ -118,6 +118,8 @@ def train(
 
     """
     from sojourn.cli.arguments import whole
+    from sojourn.cli.show import attempts
+    from sojourn.folders import check_folder
 
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
@@ -139,12 +141,18 @@ def train(
 
         pyplot()  # says now, not after the training, that it is missing
     many = None if seeds is None else whole("seeds", seeds)
+    check_folder(out)
     no_links(out, SEEDS, *(path.name for path in out.glob("seed-*")), *PICTURES)
     configs, several = _configs(config, given, many, out, resume, trust)
-    runs, outcomes, diverged = _train(configs, out, several, resume, checkpoint_seconds, tensorboard)
-    if pictures:
-        _draw(runs, out)
-    _show(outcomes, out, several, as_json)
+    runs = _runs(configs, out, several, resume)
+    _say(runs)
+    diverged: list[str] = []
+    with attempts() as attempt:
+        attempt(_train, runs, checkpoint_seconds, tensorboard, diverged if several else None)
+        if pictures:
+            attempt(_draw, runs, out)
+        outcomes = [run.outcome for run in runs]
+        _show(outcomes, out, several, as_json)
     if diverged:
         raise SojournError("; ".join(diverged))
     if not all(outcome.complete for outcome in outcomes):
@@ -194,32 +202,41 @@ def _seeds(out: Path, many: int | None) -> list[int]:
     return known if many is None else [known[0] + number for number in range(many)]
 
 
-def _train(
-    configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, seconds: float, tensorboard: bool
-) -> "tuple[list[Run], list[Outcome], list[str]]":
-    """Train; of several runs the others go on when one diverges, which is told at the end."""
+def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) -> "list[Run]":
+    """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
     import torch
 
-    from sojourn.cli.train_progress import board, loading_bar, training_bar
-    from sojourn.train.replay import Diverged
-    from sojourn.train.run import Run, together
+    from sojourn.cli.train_progress import loading_bar
+    from sojourn.train.run import Run
 
     torch.set_num_threads(1)
     runs: list[Run] = []
-    diverged: list[str] = []
-    with loading_bar() as watch:
+    with loading_bar() as watch, ExitStack() as held:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
-            runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None))
-            if several and len(runs) == 1:  # the first was not refused
-                write_json(out / SEEDS, {"seeds": [one.seed for one in configs]}, "list of seeds")
-    _say(runs)
+            runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
+            held.push(runs[-1])
+        if several:
+            known = {*(_seeds(out, None) if resume else ()), *(one.seed for one in configs)}
+            write_json(out / SEEDS, {"seeds": sorted(known)}, "list of seeds")
+        for run in runs:
+            run.begin()
+        held.pop_all()
+    return runs
+
+
+def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
+    """Train; of several runs the others go on when one diverges, which is told at the end."""
+    from sojourn.cli.train_progress import board, training_bar
+    from sojourn.train.replay import Diverged
+    from sojourn.train.run import Run, together
 
     def note(run: Run, error: Diverged) -> None:
+        assert diverged is not None
         diverged.append(f"seed {run.built.config.seed}: {error}")
 
     with training_bar() as bar, ExitStack() as boards:
-        writes = [boards.enter_context(board(run.folder if tensorboard else None, run.replay.received)) for run in runs]
+        writes = [boards.enter_context(board(run.folder if tensorboard else None, run.received)) for run in runs]
 
         def both(done: int, total: int, facts: dict[str, Any]) -> None:
             bar(done, total, facts)
@@ -228,8 +245,7 @@ def _train(
 
         for write, run in zip(writes, runs, strict=True):
             write(run.metrics.last)
-        outcomes = together(runs, seconds, progress=both, diverged=note if several else None)
-    return runs, outcomes, diverged
+        together(runs, seconds, progress=both, diverged=None if diverged is None else note)
 
 
 def _say(runs: "list[Run]") -> None:
@@ -244,7 +260,7 @@ def _say(runs: "list[Run]") -> None:
         )
     for key in dict.fromkeys(key for run in runs for key in run.built.unused):
         typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
-    done = sum(run.replay.received for run in runs)
+    done = sum(run.received for run in runs)
     if done:
         typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)
 

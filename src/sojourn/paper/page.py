@@ -3,12 +3,12 @@
 A section of a page stands between `<!-- reproduce NAME -->` and `<!-- end of NAME -->`, and is replaced as a whole.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import check_place, write_text
 from sojourn.paper.claim import Claim
 from sojourn.paper.experiment import Experiment
 
@@ -38,12 +38,13 @@ def whole_page(found: Found, fast: bool) -> str:
 
 
 def check_page(path: Path, experiments: Sequence[Experiment]) -> None:
-    """Refuse a page that is not there, or has no place for one of these."""
+    """Refuse a page that is not there, cannot be written, or has no place for one of these."""
     if not path.is_file():
         raise UnreadableFile(f"page {path} does not exist; name a page with markers, as docs/paper.md has them")
     text = _read(path)
     for experiment in experiments:
         _replaced(text, experiment.name, "", path)
+    check_place(path, "page")
 
 
 def update_page(path: Path, found: Found, fast: bool) -> None:
@@ -51,9 +52,7 @@ def update_page(path: Path, found: Found, fast: bool) -> None:
     text = _read(path)
     for experiment, claims in found:
         text = _replaced(text, experiment.name, section(experiment, claims, fast), path)
-    part = path.with_name(f".{path.name}-{os.getpid()}")
-    part.write_text(text, "utf-8")
-    part.replace(path)
+    write_text(path, text, "page")
 
 
 def _read(path: Path) -> str:

@@ -1,16 +1,15 @@
 """Running an experiment into its folder, which is complete or absent."""
 
 import json
-import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.interrupts import noted
+from sojourn.errors import InvalidInput, UnwritableFile
+from sojourn.files import write_json, write_text
+from sojourn.folders import check_folder, filled
 from sojourn.paper.claim import Claim, read_claims, write_claims
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.page import whole_page
@@ -35,10 +34,17 @@ class Outcome:
     """Whether it was there already."""
 
 
+class NotKept(UnwritableFile):
+    """An experiment has ended, and its folder cannot be written."""
+
+    def __init__(self, error: UnwritableFile, outcome: Outcome) -> None:
+        super().__init__(str(error))
+        self.outcome = outcome
+
+
 def check(experiments: Sequence[Experiment], out: Path, fast: bool, overwrite: bool = False) -> None:
     """Refuse, before any of them runs, what could not take its place in `out` afterwards."""
-    if out.exists() and not out.is_dir():
-        raise UnreadableFile(f"cannot write to {out}: it is a file; name a folder")
+    check_folder(out)
     for experiment in experiments:
         folder = out / experiment.name
         if _stays(folder, overwrite):
@@ -55,43 +61,20 @@ def reproduce(experiment: Experiment, out: Path, fast: bool, watch: Watch, overw
     folder = out / experiment.name
     if _stays(folder, overwrite):
         return _kept(experiment, folder, fast)
-    work = out / f".{experiment.name}-{os.getpid()}"
-    _make(work)
+    made: list[Outcome] = []
     try:
-        began = time.monotonic()
-        claims = experiment.run(work, fast, watch)
-        seconds = time.monotonic() - began
-        write_claims(work / "claims.csv", claims)
-        facts = {"experiment": experiment.name, "sojourn": __version__, "fast": fast, "seconds": round(seconds, 3)}
-        (work / FACTS).write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
-        _put(work, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return Outcome(experiment, folder, claims, seconds, kept=False)
-
-
-def _make(work: Path) -> None:
-    try:
-        work.mkdir(parents=True)
-    except OSError as error:
-        raise UnreadableFile(f"cannot make a folder in {work.parent}: {error.strerror}; name another --out") from None
-
-
-def _put(work: Path, folder: Path) -> None:
-    """Let the finished folder take its place; where that fails in the middle, the old one has its place again."""
-    old = work.with_name(f"{work.name}-old")
-    with noted(twice=False) as stop:  # Ctrl-C waits for both renames
-        try:
-            if folder.exists():
-                folder.rename(old)
-            work.rename(folder)
-        except BaseException:
-            if old.exists() and not folder.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    if stop.is_set():
-        raise KeyboardInterrupt
+        with filled(folder) as work:
+            began = time.monotonic()
+            claims = experiment.run(work, fast, watch)
+            made.append(Outcome(experiment, folder, claims, time.monotonic() - began, kept=False))
+            write_claims(work / "claims.csv", claims)
+            facts = {"experiment": experiment.name, "sojourn": __version__, "fast": fast}
+            write_json(work / FACTS, {**facts, "seconds": round(made[0].seconds, 3)}, "facts")
+    except UnwritableFile as error:
+        if made:
+            raise NotKept(error, made[0]) from error
+        raise
+    return made[0]
 
 
 def _kept(experiment: Experiment, folder: Path, fast: bool) -> Outcome:
@@ -111,9 +94,6 @@ def write_all(outcomes: Sequence[Outcome], out: Path, fast: bool) -> list[Path]:
     """Write the claims of several experiments as one CSV and one page."""
     claims = [(one.experiment.name, each) for one in outcomes for each in one.claims]
     paths = [out / "claims.csv", out / "claims.md"]
-    parts = [path.with_name(f".{path.name}-{os.getpid()}") for path in paths]
-    write_claims(parts[0], [each for _, each in claims], [name for name, _ in claims])
-    parts[1].write_text(whole_page([(one.experiment, one.claims) for one in outcomes], fast), "utf-8")
-    for part, path in zip(parts, paths, strict=True):
-        part.replace(path)
+    write_claims(paths[0], [each for _, each in claims], [name for name, _ in claims])
+    write_text(paths[1], whole_page([(one.experiment, one.claims) for one in outcomes], fast), "page")
     return paths

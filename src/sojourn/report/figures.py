@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import SojournError
+from sojourn.files import written
 from sojourn.fleet import Fleet
 from sojourn.trace import Trace
 
@@ -78,13 +79,14 @@ def save(figure: Any, path: str | Path) -> list[Path]:
     if figure.get_layout_engine() is None:
         figure.tight_layout()
     metadata: Mapping[str, Mapping[str, None]] = {".svg": {"Date": None}, ".png": {}}
-    written = []
-    for suffix, facts in metadata.items():
-        target = stem.with_suffix(suffix)
-        figure.savefig(target, dpi=130, metadata=facts)
-        written.append(target)
-    pyplot().close(figure)
-    return written
+    paths = [stem.with_suffix(suffix) for suffix in metadata]
+    try:
+        for path in paths:
+            with written(path, "picture") as partial:
+                figure.savefig(partial, format=path.suffix[1:], dpi=130, metadata=metadata[path.suffix])
+    finally:
+        pyplot().close(figure)
+    return paths
 
 
 def pyplot() -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import UnreadableFile
 from sojourn.fleet import Fleet
+from sojourn.folders import made
 from sojourn.plan import Plan
 from sojourn.planner.family import speed_clusters
 from sojourn.planner.search import Planned
@@ -21,11 +21,8 @@ POINTS = 60
 
 def plan_pictures(planned: Planned, folder: Path) -> list[Path]:
     """The two pictures, as SVG and PNG; the folder is made where there is none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with made(folder):
         return [*value_around(planned, folder / "plan-bound"), *trade_off(planned, folder / "plan-trade-off")]
-    except OSError as error:
-        raise UnreadableFile(f"cannot write pictures to {folder}: {error.strerror}; name another folder") from None
 
 
 def value_around(planned: Planned, path: str | Path) -> list[Path]:

@@ -6,7 +6,6 @@ table.csv       the table            curves.csv   means and intervals along each
 summary.json    all of it that is not a curve, with the grid and what to know
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import write_csv
+from sojourn.files import write_json
+from sojourn.folders import check_folder
 from sojourn.sweep.axes import AXES
 from sojourn.sweep.cell import Cell, Cells, Part, in_part, without_twins
 from sojourn.sweep.comparison import Comparison
@@ -45,6 +46,10 @@ class Compared:
     """A row for every method on every axis."""
     curves: list[dict[str, Any]] = field(default_factory=list)
     """Means along each axis."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """A row for every run."""
+    collected: bool = False
+    """Whether the rates were settled, so that runs could be looked at."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -55,18 +60,26 @@ class Compared:
     """Whether Ctrl-C ended it early."""
 
 
-def compare(
+def compare(comparison: Comparison, folder: str | Path, **options: Any) -> Compared:
+    """Tune and train what has not ended, and write how the methods stand; options are those of `work_off`."""
+    compared = work_off(comparison, folder, **options)
+    save(comparison, compared)
+    return compared
+
+
+def work_off(
     comparison: Comparison,
     folder: str | Path,
     part: Part | None = None,
     phase: Phase | None = None,
     **options: Any,
 ) -> Compared:
-    """Tune and train what has not ended, and write how the methods stand; options are those of `run_cells`.
+    """Tune and train what has not ended, and say how the methods stand; options are those of `run_cells`.
 
     With a `part` only that part of the cells is trained here; once the folders of all parts lie in one, the same call
     without it does the rest.
     """
+    check_folder(folder)
     check_cells(
         [comparison.final(method, None, comparison.seeds[0]) for method in comparison.methods],
         options.get("on", "here"),
@@ -121,7 +134,7 @@ def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
 
 
 def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, int, Cell]]) -> None:
-    """Read what has ended and write the files."""
+    """Read what has ended."""
     found = find([cell for _, _, cell in cells], compared.folder)
     runs: dict[str, dict[int, Any]] = {}
     for name, seed, cell in cells:
@@ -130,20 +143,25 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
         elif cell.name not in compared.failures:
             compared.open += 1
     compared.runs = runs
-    if not runs:
-        compared.notes = _notes(comparison, compared)
-        _write(compared.folder / "summary.json", summary(comparison, compared))
-        return
-    tuned = compared.tuned
-    marks = {name: _marks(comparison, tuned, name, mine) for name, mine in runs.items()}
-    rows = standing(runs, comparison.baseline, comparison.target)
-    compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in rows]
-    compared.curves = list(curves(runs))
+    compared.collected = True
+    if runs:
+        marks = {name: _marks(comparison, compared.tuned, name, mine) for name, mine in runs.items()}
+        rows = standing(runs, comparison.baseline, comparison.target)
+        compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in rows]
+        compared.curves = list(curves(runs))
+        compared.rows = _run_rows(comparison, runs, marks)
     compared.notes = _notes(comparison, compared)
-    write_csv(compared.folder / "runs.csv", _run_rows(comparison, runs, marks))
-    write_csv(compared.folder / "table.csv", compared.table)
-    write_csv(compared.folder / "curves.csv", compared.curves)
-    _write(compared.folder / "summary.json", summary(comparison, compared))
+
+
+def save(comparison: Comparison, compared: Compared) -> None:
+    """Write the files; nothing where the runs have not been looked at, because rates are still open."""
+    if not compared.collected:
+        return
+    if compared.runs:
+        write_csv(compared.folder / "runs.csv", compared.rows)
+        write_csv(compared.folder / "table.csv", compared.table)
+        write_csv(compared.folder / "curves.csv", compared.curves)
+    write_json(compared.folder / "summary.json", _plain(summary(comparison, compared)), "summary")
 
 
 def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, Found]) -> dict[str, Any]:
@@ -211,12 +229,6 @@ def summary(comparison: Comparison, compared: Compared) -> dict[str, Any]:
         "open": compared.open,
         "complete": not (compared.open or compared.failures or compared.interrupted),
     }
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(_plain(content), indent=2) + "\n", "utf-8")
-    partial.replace(path)
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ On the processor a lot is one cell. On a GPU cells that do the same local work w
 that several seeds and methods make a lot.
 """
 
-import json
 import signal
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
+from sojourn.files import Busy, busy, no_links, write_json
 from sojourn.sweep.cell import DIVERGED, Cell, Cells, ended
 from sojourn.train.config import TrainConfig
 
@@ -87,8 +87,6 @@ def check_cells(cells: Sequence[Cell], on: str) -> None:
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
     """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
     told: dict[str, Ending] = {}
-    from sojourn.files import Busy
-
     if halted():
         return {member.hash: Ending(STOPPED) for member in lot.members}
     runs = dict(_begun(lot, told))
@@ -104,7 +102,6 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
         word = ended(folder)
         if word is not None:
             told[key] = Ending(word)
-            _forget_checkpoints(folder)
         told.setdefault(key, Ending(STOPPED))
     runs.clear()
     _free_device()
@@ -113,7 +110,6 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.files import Busy, busy, no_links
     from sojourn.train.run import Run
 
     first: Run | None = None
@@ -165,16 +161,9 @@ def _free_device() -> None:
 
 def _note(run: "Run", error: "Diverged") -> None:
     """A run that diverged has ended: it would again."""
-    partial = run.folder / f"{DIVERGED}.partial"
     facts = {"diverged": True, "received": run.replay.received, "time": run.replay.time, "error": str(error)}
-    partial.write_text(json.dumps(facts, indent=2) + "\n", "utf-8")
-    partial.replace(run.folder / DIVERGED)
-
-
-def _forget_checkpoints(folder: Path) -> None:
-    """Delete what an ended run will not need: of large models with many tasks in flight it is most of the folder."""
-    for path in (folder / "checkpoints").glob("*"):
-        path.unlink(missing_ok=True)
+    write_json(run.folder / DIVERGED, facts, "report")
+    run.store.forget()
 
 
 def _failure(error: BaseException) -> Ending:

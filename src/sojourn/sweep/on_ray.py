@@ -17,6 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from sojourn.errors import SojournError
+from sojourn.files import write_bytes
+from sojourn.folders import made
 from sojourn.sweep.here import STOP
 from sojourn.sweep.lot import Ending, Lot, train_lot
 from sojourn.train.config import TrainConfig
@@ -172,9 +174,7 @@ def _unpack(files: dict[str, bytes], folder: Path) -> None:
     """Write files that came back; those that say that the run has ended come last."""
     if not files:
         return
-    folder.mkdir(parents=True, exist_ok=True)
     last = ("summary.json", "diverged.json")
-    for name in sorted(files, key=lambda name: name in last):
-        partial = folder / f"{name}.partial"
-        partial.write_bytes(files[name])
-        partial.replace(folder / name)
+    with made(folder):
+        for name in sorted(files, key=lambda name: name in last):
+            write_bytes(folder / name, files[name], "file of a run")

@@ -6,20 +6,23 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
 
 from sojourn.call_text import listed
-from sojourn.errors import InvalidInput, SojournError
+from sojourn.errors import InvalidInput, SojournError, UnwritableFile
+from sojourn.files import alone, busy, claimed, tidy, write_text, writing
+from sojourn.folders import made
 from sojourn.sweep.cell import Cell, Cells, without_twins
 from sojourn.sweep.here import STOP, check_joblib, here
 from sojourn.sweep.images import prepare
 from sojourn.sweep.lot import BUSY, STOPPED, Ending, Lot, lots_of
 
 PLACES = ("here", "ray")
+TICKET = ".in-progress"
 ATTEMPTS = 2
 ON_GPU = 16  # cells that share the waves of one GPU
 PATIENCE = 2.0  # seconds between two looks at cells that another sweep is training
@@ -66,6 +69,9 @@ def run_cells(
     where, distinct = Cells(Path(folder)), without_twins(cells)
     done = {cell.hash for cell in where.finished(distinct)}
     left = [cell for cell in distinct if cell.hash not in done]
+    for cell in distinct:
+        if cell.hash in done:  # left by a process that was killed at the very end
+            shutil.rmtree(where.of(cell) / "checkpoints", ignore_errors=True)
     swept = Swept(len(distinct), len(done))
     if left:
         _Sweeper(where, left, swept, watch or (lambda *_: None)).run(jobs, on, address, checkpoint_seconds, together)
@@ -99,8 +105,8 @@ class _Sweeper:
 
                 held.enter_context(cluster(address, jobs))
                 place, limit = on_ray, jobs  # type: ignore[assignment]
-            _make(self._where.folder)
-            ticket = held.enter_context(_ticket(self._where.folder, on))
+            held.enter_context(made(self._where.folder))
+            ticket = held.enter_context(_ticket(self._where.folder))
             held.enter_context(_halting(ticket))
             halted = (ticket / STOP).exists
             waiting, silent = lots_of(list(self._cells.values()), self._where, share), 0
@@ -129,7 +135,8 @@ class _Sweeper:
             self._idle = False
             if ending.word in ("complete", "diverged"):
                 self._swept.ended += 1
-                self._report(cell).unlink(missing_ok=True)
+                with suppress(OSError):  # mostly there is none
+                    self._report(cell).unlink()
                 self._tell(f"{cell.name}: {ending.word}" if ending.word == "diverged" else cell.name)
                 continue
             died = ending.word == "died"
@@ -158,23 +165,19 @@ class _Sweeper:
 
     def _fail(self, cell: Cell, ending: Ending) -> None:
         self._swept.failures[cell.name] = ending.error
-        path = self._report(cell)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{cell.name}\n{ending.error}\n{ending.details}", "utf-8")
         self._tell(f"{cell.name}: failed, {ending.error}")
+        path = self._report(cell)
+        try:
+            with made(path.parent):
+                write_text(path, f"{cell.name}\n{ending.error}\n{ending.details}", "report")
+        except UnwritableFile as error:  # the others go on
+            self._tell(f"{cell.name}: {error}")
 
     def _report(self, cell: Cell) -> Path:
         return self._where.folder / "failures" / f"{cell.folder_name}.txt"
 
     def _tell(self, text: str) -> None:
         self._watch(self._swept.ended, self._swept.cells, text)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"the folder {folder} cannot be made ({error.strerror}); name another one") from None
 
 
 def _uses_gpu(cells: list[Cell]) -> bool:
@@ -191,13 +194,23 @@ def _cores() -> int:
 
 
 @contextmanager
-def _ticket(folder: Path, on: str) -> Iterator[Path]:
-    """A folder for words between the processes; for a cluster on the disk that it may share."""
-    path = Path(mkdtemp(prefix=".in-progress-", dir=folder.resolve() if on == "ray" else None))
-    try:
+def _ticket(folder: Path) -> Iterator[Path]:
+    """A folder for words between the processes, on the disk that a cluster may share; locked while it is used.
+
+    What killed commands left behind is cleared away.
+    """
+    with ExitStack() as held, writing(folder, "to"):
+        with claimed(folder / f"{TICKET}.lock", f"another process begins to work in {folder}; try again"):
+            tidy(folder)
+            for old in folder.glob(f"{TICKET}-*"):
+                if not busy(old):
+                    shutil.rmtree(old, ignore_errors=True)
+            path = Path(mkdtemp(prefix=f"{TICKET}-", dir=folder.resolve()))
+            held.callback(shutil.rmtree, path, ignore_errors=True)
+            held.enter_context(alone(path))
+        mine = held.pop_all()
+    with mine:
         yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import write_csv
+from sojourn.folders import check_folder
 from sojourn.sweep.cell import Cells, Part, in_part
 from sojourn.sweep.found import find
 from sojourn.sweep.grid import Grid
@@ -19,11 +20,17 @@ def counted(grid: Grid, folder: str | Path) -> tuple[int, int]:
 
 def sweep(grid: Grid, folder: str | Path, part: Part | None = None, **options: Any) -> Swept:
     """Train every cell (of this part) that has not ended, then write runs.csv; options are those of `run_cells`."""
-    cells = [cell for _, cell in grid.cells()]
-    check_cells(cells, options.get("on", "here"))
-    swept = run_cells(in_part(cells, part), folder, **options)
+    swept = work_off(grid, folder, part, **options)
     write_csv(Path(folder) / "runs.csv", runs_of(grid, folder, swept.failures))
     return swept
+
+
+def work_off(grid: Grid, folder: str | Path, part: Part | None = None, **options: Any) -> Swept:
+    """Train every cell (of this part) that has not ended."""
+    check_folder(folder)
+    cells = [cell for _, cell in grid.cells()]
+    check_cells(cells, options.get("on", "here"))
+    return run_cells(in_part(cells, part), folder, **options)
 
 
 def runs_of(grid: Grid, folder: str | Path, failures: dict[str, str] | None = None) -> list[dict[str, Any]]:

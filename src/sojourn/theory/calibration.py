@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.files import read_toml
+from sojourn.files import read_toml, write_text
 from sojourn.theory.constants import Constants
 from sojourn.version import __version__
 
@@ -106,13 +106,7 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write constants.toml; a file that is there is replaced in one go."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            partial.write_text("\n".join(_lines(self)) + "\n", "utf-8")
-            partial.replace(target)
-        except OSError as error:
-            raise UnreadableFile(f"cannot write constants file {path}: {error.strerror}") from None
+        write_text(path, "\n".join(_lines(self)) + "\n", "constants file")
 
     @classmethod
     def load(cls, path: str | Path) -> "Calibration":

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from sojourn.errors import UnreadableFile
+from sojourn.files import write_text, writing
 from sojourn.train.evaluate import PERCENTILES, Judgement
 from sojourn.train.replay import Replay
 
@@ -33,12 +34,14 @@ class Metrics:
         """A new file, or the old one cut back to `length` bytes."""
         self._losses = losses
         if length is None:
-            with self.path.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file, lineterminator="\n").writerow(self.columns)
+            head = io.StringIO()
+            csv.writer(head, lineterminator="\n").writerow(self.columns)
+            write_text(self.path, head.getvalue(), "metrics")
             return
         if not self.path.is_file() or self.path.stat().st_size < length:
             raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
-        os.truncate(self.path, length)
+        with writing(self.path, "metrics"):
+            os.truncate(self.path, length)
         rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
         if rows:
             self.last = {key: int(text) if text.isdigit() else float(text) for key, text in rows[-1].items()}
@@ -60,12 +63,12 @@ class Metrics:
         ]
         self.last = {key: _plain(value) for key, value in zip(self.columns, values, strict=True)}
         self._losses = (tally.worked, tally.loss)
-        with self.path.open("a", encoding="utf-8") as file:
+        with writing(self.path, "metrics"), self.path.open("a", encoding="utf-8") as file:
             file.write(",".join(repr(value) for value in self.last.values()) + "\n")
 
     def settled(self) -> tuple[int, tuple[int, float]]:
         """Bytes of the file, once they are on the disk, and the losses up to its last row."""
-        with self.path.open("rb") as file:
+        with writing(self.path, "metrics"), self.path.open("rb") as file:
             os.fsync(file.fileno())
             return file.seek(0, os.SEEK_END), self._losses
 

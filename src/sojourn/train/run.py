@@ -3,20 +3,22 @@
 config.json      the configuration with everything filled in, hashes, versions
 trace.parquet    the timing, task by task
 metrics.csv      a row an evaluation
-checkpoints/     models in flight, server and client memory: see `store`
+checkpoints/     models in flight, server and client memory: see `store`; none once the run is complete
 model.safetensors, summary.json     at the end; the model by its module's own names
 """
 
-import json
 import math
 import platform
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -24,7 +26,8 @@ from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
-from sojourn.files import alone, no_links
+from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
+from sojourn.folders import taken
 from sojourn.interrupts import noted
 from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time, check_trace
@@ -58,7 +61,11 @@ class Outcome:
 
 
 class Run:
-    """A run and its folder."""
+    """A run and its folder, which no other process can use until it is closed: `go` and `together` do that at the end.
+
+    Two things are kept apart, so that several runs are refused or begun together: without `begin` nothing is written
+    until it is called.
+    """
 
     def __init__(
         self,
@@ -67,30 +74,66 @@ class Run:
         resume: bool = False,
         watch: Watch | None = None,
         like: Built | None = None,
+        begin: bool = True,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder, self._watch, self.closed = Path(folder), watch, False
         self.built: Built = build(config, watch, like)
         self._identity = _identity(self.built)
-        resumed = self._recognised(resume)
-        self.trace = self._trace(resumed)
-        self._trace_hash = self.trace.hash
-        self.total = check_time(self.built, self.trace)
-        built = self.built
-        self.replay = Replay(
-            built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
-        )
-        self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
-        self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
-        self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
-        self.store.check(self.replay.state)
-        self.folder.mkdir(parents=True, exist_ok=True)  # only now: what could be refused has been
-        with alone(self.folder):
+        self._recognised(resume)  # what can be refused as it is, is not touched
+        with ExitStack() as held:
+            held.enter_context(taken(self.folder))
+            self._resumed = self._recognised(resume)
+            self.trace = self._trace(self._resumed)
+            self._trace_hash = self.trace.hash
+            self.total = check_time(self.built, self.trace)
+            built = self.built
+            self.replay = Replay(
+                built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
+            )
+            self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+            self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
+            self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+            self.store.check(self.replay.state)
+            self.complete = self._resumed and self._ended()
+            self._held = held.pop_all()
+        if begin:
+            self.begin()
+
+    @property
+    def received(self) -> int:
+        """Updates received so far."""
+        return int(self.metrics.last["received"]) if self.complete else self.replay.received
+
+    def begin(self) -> None:
+        """Write what the run is, and evaluate it for the first time; or go back to where it stood."""
+        try:
             self._take()
-            if resumed and self.store.steps():
+            tidy(self.folder)
+            if self.complete:
+                self.metrics.begin(self.metrics.path.stat().st_size)
+                self.store.forget()  # left by a process that was killed
+            elif self._resumed and self.store.steps():
                 self._restore()
             else:
                 self.metrics.begin(None)
                 self._evaluate()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def close(self) -> None:
+        """Leave the folder to other processes."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close; a folder in which nothing was begun when something failed is not left behind."""
+        self.closed = True
+        self._held.__exit__(kind, error, traceback)
 
     def _recognised(self, resume: bool) -> bool:
         """Whether the folder holds this run; one that holds another, or links, is refused."""
@@ -125,13 +168,30 @@ class Run:
             return trace
         return self.built.simulate()
 
+    def _ended(self) -> bool:
+        """Whether the run was trained to its end: the summary is written last of all."""
+        path = self.folder / "summary.json"
+        if not path.exists():
+            return False
+        told = read_json(path, "summary")
+        if not isinstance(told, dict) or (told.get("complete"), told.get("trace_hash")) != (True, self._trace_hash):
+            raise UnreadableFile(f"{path} is not the summary of this run; remove it to train the run to its end again")
+        for name in ("model.safetensors", "metrics.csv"):
+            if not (self.folder / name).exists():
+                raise UnreadableFile(
+                    f"the run in {self.folder} is complete, but {name} is missing; put it back, or remove {path} to "
+                    "train it again"
+                )
+        return True
+
     def _take(self) -> None:
         """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
         config, trace = self.folder / "config.json", self.folder / "trace.parquet"
         if config.exists() and trace.exists():
             return
         self.trace.save(trace)
-        _write(config, {**self._identity, "versions": _versions(), "unused": self.built.unused})
+        facts = {**self._identity, "versions": _versions(), "unused": self.built.unused}
+        write_json(config, facts, "configuration")
 
     def go(
         self,
@@ -147,6 +207,8 @@ class Run:
     ) -> Course[Outcome]:
         """The same, with the jobs handed out to whoever drives it."""
         replay, written = self.replay, time.monotonic()
+        if self.complete:
+            return self.outcome
         while replay.received < self.total and not stop.is_set():
             yield from self._advance(checkpoint_every)
             due = checkpoint_every is not None and replay.received % checkpoint_every == 0
@@ -156,10 +218,14 @@ class Run:
             if progress is not None:
                 progress(replay.received, self.total, self.metrics.last)
         self.checkpoint()
-        complete = replay.received >= self.total
-        if complete:
+        if replay.received >= self.total:
             self._finish()
-        return Outcome(self.folder, complete, replay.received, self.metrics.last)
+        return self.outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run stands."""
+        return Outcome(self.folder, self.complete, self.received, self.metrics.last)
 
     def _advance(self, checkpoint_every: int | None) -> Course[None]:
         """Go on to the next evaluation or checkpoint, by some updates at most."""
@@ -185,7 +251,9 @@ class Run:
         self.store.save(self.replay.received, tree)
 
     def _restore(self) -> None:
-        _, tree = self.store.load()
+        step, tree = self.store.load()
+        for sentence in self.store.refused.values():
+            self._warn(f"{sentence}; the one before it is taken, the run goes on from update {step}")
         try:
             self._go_to(tree)
         except SojournError:
@@ -211,6 +279,12 @@ class Run:
             raise ValueError("it holds models or a state of another kind")
         self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
 
+    def _warn(self, sentence: str) -> None:
+        if self._watch is not None:
+            self._watch(sentence, 0, 0)
+        else:
+            warnings.warn(sentence, stacklevel=2)
+
     def _check(self) -> None:
         """Never judge or keep a model that is not finite."""
         try:
@@ -230,12 +304,11 @@ class Run:
     def _finish(self) -> None:
         module = self.built.federation.model.at(self.replay.params, self.replay.stats)
         tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
-        partial = self.folder / "model.safetensors.partial"
-        partial.write_bytes(save(tensors))
-        partial.replace(self.folder / "model.safetensors")
-        _write(
-            self.folder / "summary.json", {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
-        )
+        write_bytes(self.folder / "model.safetensors", save(tensors), "model")
+        facts = {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
+        write_json(self.folder / "summary.json", facts, "summary")
+        self.complete = True
+        self.store.forget()
 
 
 def together(
@@ -251,7 +324,7 @@ def together(
     `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all, unless `diverged`
     takes note of it: then the others go on.
     """
-    done = {id(run): run.replay.received for run in runs}
+    done = {id(run): run.received for run in runs}
     total = sum(run.total for run in runs)
 
     def report(run: Run) -> Progress | None:
@@ -269,12 +342,15 @@ def together(
             if diverged is None:
                 raise
             diverged(run, error)
-            return Outcome(run.folder, False, run.replay.received, run.metrics.last)
+            return run.outcome
 
+    closed = next((run for run in runs if run.closed), None)
+    if closed is not None:
+        raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
     with ExitStack() as held:
-        halt = stop or held.enter_context(noted(twice=True))
         for run in runs:
-            held.enter_context(alone(run.folder))
+            held.callback(run.close)
+        halt = stop or held.enter_context(noted(twice=True))
         return drive([(course(run, halt), run.built.executor) for run in runs])
 
 
@@ -304,12 +380,6 @@ def _versions() -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    partial.replace(path)
 
 
 def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:

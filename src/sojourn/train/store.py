@@ -3,15 +3,17 @@
 A checkpoint is a manifest `STEP.json` and the files of tensors that it names. Tensors that never change, such as models
 in flight, are written into the file of the first checkpoint that has them and only named by later ones. A manifest is
 written last and under its name at once, so that a kill leaves the previous checkpoint whole. Files that no kept
-manifest names are deleted.
+manifest names are deleted. A manifest holds the checksums of its files and its own, so that a checkpoint that the disk
+has spoilt is not taken for one that is whole.
 """
 
+import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from safetensors import SafetensorError
@@ -19,7 +21,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from sojourn.errors import UnreadableFile
-from sojourn.files import read_json
+from sojourn.files import PARTIAL, read_json, write_bytes, write_text, writing
 from sojourn.train.storable import class_of, name_of
 
 SCHEMA = 1
@@ -34,9 +36,12 @@ class Store:
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         self.folder, self._device = folder, device  # where tensors are put when they are read
         self._home: dict[int, tuple[str, str, Tensor]] = {}  # by id of the tensor, which is held so that the id stays
+        self._sums: dict[str, str] = {}  # checksums of files of tensors
+        self.refused: dict[int, str] = {}
+        """Checkpoints after the one that was loaded, by step, and what is wrong with them; gone with the next one."""
 
     def steps(self) -> list[int]:
-        """Steps of the whole checkpoints."""
+        """Steps of the checkpoints."""
         return sorted(int(path.stem) for path in self.folder.glob("*.json") if _MANIFEST.fullmatch(path.name))
 
     def check(self, tree: Any) -> None:
@@ -45,20 +50,25 @@ class Store:
 
     def save(self, step: int, tree: Any) -> None:
         """Write a checkpoint; tensors that an earlier one holds are not written again."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(self.folder, "to"):
+            self.folder.mkdir(parents=True, exist_ok=True)
         name = self._free_name(step)
         new: dict[str, Tensor] = {}
         used: dict[int, tuple[str, str, Tensor]] = {}
         plain = self._encode(tree, name, new, used)
         if new:
-            partial = self.folder / f"{name}.partial"
-            partial.write_bytes(save(new))
-            _settle(partial, self.folder / name)
-        partial = self.folder / f"{step:012d}.json.partial"
-        partial.write_text(json.dumps({"sojourn_checkpoint": SCHEMA, "step": step, "tree": plain}), "utf-8")
-        _settle(partial, self.folder / f"{step:012d}.json")
+            content = save(new)
+            write_bytes(self.folder / name, content, "checkpoint")
+            self._sums[name] = hashlib.sha256(content).hexdigest()
+        names = sorted({home[0] for home in used.values()})
+        self._sums = {name: self._sums[name] for name in names if name in self._sums}  # older files may have none
+        manifest = {"sojourn_checkpoint": SCHEMA, "step": step, "tree": plain, "sums": self._sums}
+        write_text(self._manifest(step), json.dumps({**manifest, "sum": _sum(manifest)}), "checkpoint")
         self._home = used
-        self._clean()
+        self._clean(step)
+
+    def _manifest(self, step: int) -> Path:
+        return self.folder / f"{step:012d}.json"
 
     def _free_name(self, step: int) -> str:
         """A name for new tensors; where a step is saved again, those of the first time may still be in use."""
@@ -66,22 +76,51 @@ class Store:
         return next(name for name in names if not (self.folder / name).exists())
 
     def load(self) -> tuple[int, Any]:
-        """The last checkpoint."""
-        steps = self.steps()
-        if not steps:
+        """The last checkpoint that is whole; what is wrong with later ones is told in `refused`."""
+        self.refused = {}
+        for step in reversed(self.steps()):
+            try:
+                return step, self._read(step)
+            except (
+                OSError,
+                ArithmeticError,
+                ValueError,
+                LookupError,
+                TypeError,
+                AttributeError,
+                SafetensorError,
+            ) as error:
+                self.refused[step] = f"checkpoint {self._manifest(step)} cannot be used ({error})"
+        if not self.refused:
             raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run anew")
-        path = self.folder / f"{steps[-1]:012d}.json"
-        try:
-            content = read_json(path, "manifest")
-            if content["sojourn_checkpoint"] != SCHEMA:
-                raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
-            files: dict[str, dict[str, Tensor]] = {}
-            self._home = {}
-            return int(content["step"]), self._decode(content["tree"], files)
-        except (OSError, ArithmeticError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
-            raise UnreadableFile(
-                f"checkpoint {path} cannot be read ({error}); remove it to use the one before"
-            ) from None
+        last = next(iter(self.refused.values()))
+        raise UnreadableFile(f"{last}, nor can one before it; remove {self.folder} to begin the run anew")
+
+    def _read(self, step: int) -> Any:
+        content = read_json(self._manifest(step), "manifest")
+        own = content.pop("sum", None)
+        if own is not None and own != _sum(content):
+            raise ValueError("it has changed since it was written")
+        if content["sojourn_checkpoint"] != SCHEMA:
+            raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
+        self._home, self._sums = {}, dict(content.get("sums", {}))
+        return self._decode(content["tree"], {})
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a file that has not changed since it was written."""
+        if not _TENSORS.fullmatch(name):
+            raise ValueError(f"it names the file {name!r}, which is none of a checkpoint's")
+        path = self.folder / name
+        if name in self._sums:
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != self._sums[name]:
+                    raise ValueError(f"{name} has changed since it was written")
+        return load_file(str(path), device=self._device)
+
+    def forget(self) -> None:
+        """Delete all checkpoints: of large models with many tasks in flight they are most of a run's folder."""
+        rmtree(self.folder, ignore_errors=True)
+        self._home, self._sums, self.refused = {}, {}, {}
 
     def _encode(self, value: Any, name: str, new: dict[str, Tensor], used: dict[int, tuple[str, str, Tensor]]) -> Any:
         if isinstance(value, Tensor):
@@ -111,9 +150,7 @@ class Store:
         if "tensor" in value:
             name, key = value["tensor"]
             if name not in files:
-                if not _TENSORS.fullmatch(name):
-                    raise ValueError(f"it names the file {name!r}, which is none of a checkpoint's")
-                files[name] = load_file(str(self.folder / name), device=self._device)
+                files[name] = self._tensors(name)
             tensor = files[name][key]
             self._home[id(tensor)] = (name, key, tensor)
             return tensor
@@ -125,23 +162,18 @@ class Store:
             return tuple(self._decode(one, files) for one in value["list"])
         return class_of(value["named"])(**{key: self._decode(one, files) for key, one in value["fields"].items()})
 
-    def _clean(self) -> None:
+    def _clean(self, last: int) -> None:
+        """Keep what can be needed: two manifests that are whole, and what they name."""
         steps = self.steps()
-        for old in steps[:-KEPT]:
-            (self.folder / f"{old:012d}.json").unlink()
-        text = "".join((self.folder / f"{kept:012d}.json").read_text("utf-8") for kept in steps[-KEPT:])
-        for path in self.folder.glob("*.safetensors"):
-            if path.name not in text:
+        kept = [self._manifest(step) for step in steps if step == last or step not in self.refused][-KEPT:]
+        for path in {self._manifest(step) for step in steps}.difference(kept):
+            path.unlink()
+        text = b"".join(path.read_bytes() for path in kept)
+        for path in (*self.folder.glob("*.safetensors"), *self.folder.glob(f"*{PARTIAL}")):
+            if path.name.encode() not in text:
                 path.unlink()
+        self.refused = {}
 
 
-def _settle(partial: Path, path: Path) -> None:
-    """Give a file its name once its content is on the disk."""
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _sum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()

@@ -40,7 +40,7 @@ BASELINE = "asyncsgd"
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     """Tables, pictures and claims, from kept results or from a small training."""
-    with TemporaryDirectory(prefix="sojourn-") as work:
+    with TemporaryDirectory(prefix=".runs-", dir=folder) as work:
         if not fast:
             return Made(FULL, Path(work), KEPT, folder).claims()
         TRAINING.train(FAST, Path(work), folder / "results", watch)

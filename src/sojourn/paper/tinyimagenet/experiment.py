@@ -36,7 +36,7 @@ Runs = dict[str, dict[int, Found]]
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     """Tables, picture and claims, from kept results or from a small training."""
-    with TemporaryDirectory(prefix="sojourn-") as work:
+    with TemporaryDirectory(prefix=".runs-", dir=folder) as work:
         if not fast:
             return made(FULL, Path(work), KEPT, folder)
         TRAINING.train(FAST, Path(work), folder / "results", watch)
