@@ -25,6 +25,7 @@ PARAMETERS: dict[str, tuple[str, float] | None] = {
     "hyperexponential": ("scv", 1.0),
     "empirical": None,
 }
+LEAST_SHAPE = 0.006  # of the weibull law: Gamma(1 + 1/shape) is still a number
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
 _TEXT = re.compile(r"^\s*([a-z]+)\s*(?:\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?\s*$")
@@ -67,6 +68,9 @@ class Law:
             raise InvalidInput(f"law {self.name} needs its parameter {key}; write for example {self.name}({key}=2)")
         if not (math.isfinite(self.parameter) and self.parameter > low):
             raise InvalidInput(f"law {self.name}: {key} must be finite and > {low:g}, got {self.parameter}")
+        if self.name == "weibull" and self.parameter < LEAST_SHAPE:
+            least = f"at least {LEAST_SHAPE}, below which no number holds its scale"
+            raise InvalidInput(f"law weibull: shape must be {least}, got {self.parameter}")
 
     @classmethod
     def empirical(cls, durations: Iterable[float]) -> "Law":
@@ -157,7 +161,7 @@ def _weibull_scv(x: float) -> float:
 
 
 def _whole_shape(value: str) -> str:
-    if not value.isdecimal() or int(value) < 1:
+    if not value.isdecimal() or float(value) < 1:
         raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{value}'; or use gamma")
     return value
 

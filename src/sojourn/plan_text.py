@@ -1,8 +1,10 @@
 """A plan in words: a plan file, or sampling as `uniform`, `speed`, `name=probability,...` or a CSV file."""
 
-import csv
+import os
+from collections import Counter
 from pathlib import Path
 
+from sojourn.csv_file import read_csv
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
@@ -40,20 +42,19 @@ def _probabilities(text: str) -> dict[str, float]:
 
 
 def _from_file(path: Path) -> dict[str, float]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except FileNotFoundError:
+    if not os.path.exists(path):
         raise UnreadableFile(
             f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{path}'"
-        ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UnreadableFile(f"cannot read the sampling file {path}: {error}") from None
+        )
+    rows = read_csv(path, "sampling file")
     if not rows or set(rows[0]) != {"name", "probability"}:
-        found = ", ".join(str(key) for key in rows[0]) if rows else "no rows"
+        found = ", ".join(rows[0]) if rows else "no rows"
         raise InvalidInput(
             f"sampling file {path} must have the columns name,probability and a row a group, got {found}"
         )
+    found_twice = [name for name, times in Counter(row["name"].strip() for row in rows).items() if times > 1]
+    if found_twice:
+        raise InvalidInput(f"sampling file {path} must name each group once, got '{found_twice[0]}' more than once")
     return {row["name"].strip(): _probability(row["name"], row["probability"]) for row in rows}
 
 

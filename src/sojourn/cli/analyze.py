@@ -49,7 +49,7 @@ def analyze(
     """
     from sojourn.cli.arguments import check_free, override, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
-    from sojourn.cli.show import progress, to_json
+    from sojourn.cli.show import print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.theory.analysis import analyze as solve
@@ -62,17 +62,17 @@ def analyze(
     with progress("solving the network") as report:
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
     regimes = regime(analysis) if limits else None
-    text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
     if out is not None:
-        out.write_text(text + "\n", "utf-8")
+        print_json(content(analysis, regimes), out)
     if as_json:
-        typer.echo(text)
+        print_json(content(analysis, regimes))
     else:
         _print(analysis, regimes)
 
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
+    from sojourn.cli.show import Rows
     from sojourn.version import __version__
 
     fleet, plan = analysis.fleet, analysis.plan
@@ -81,7 +81,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         for reading in ("conditional", "indicator")
         for count in ("between", "inclusive")
     }
-    groups = [
+    groups = Rows(
         {
             "name": fleet.name[g],
             "count": int(fleet.count[g]),
@@ -99,7 +99,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
             "waiting": analysis.waiting[g],
         }
         for g in range(fleet.groups)
-    ]
+    )
     result: dict[str, Any] = {
         "command": "analyze",
         "sojourn": __version__,

@@ -38,7 +38,7 @@ def fit(
 
     """
     from sojourn.cli.arguments import check_free
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import say, to_json
     from sojourn.errors import InvalidInput
     from sojourn.fitting.from_trace import fit as estimate
     from sojourn.fleet import Fleet
@@ -53,7 +53,7 @@ def fit(
         typer.echo(to_json(content(found)))
     else:
         _print(found)
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}", err=True)
 
 
 def content(found: "Fit") -> dict[str, Any]:

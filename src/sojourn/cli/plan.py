@@ -70,7 +70,7 @@ def plan(
     """
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.plan_shown import Shown
-    from sojourn.cli.show import progress, to_json
+    from sojourn.cli.show import progress, say, to_json
     from sojourn.errors import InvalidInput, UnreadableFile
     from sojourn.fleet import Fleet
     from sojourn.planner.goal import goal, mixed_goal
@@ -100,7 +100,7 @@ def plan(
             None if most_tasks is None else whole("most-tasks", most_tasks),
             float("inf") if most_staleness is None else most_staleness,
         ),
-        "clusters": int(clusters or 2),
+        "clusters": whole("clusters", clusters or "2"),
         "equal": not unequal,
         "seed": whole("seed", seed),
     }
@@ -125,10 +125,10 @@ def plan(
         planned = make_plan(loaded, wanted, progress=report, **settings)
     if out is not None:
         planned.plan.save(out)
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}", err=True)
         if single is not None:
             planned.fleet.save(single)
-            typer.echo(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
+            say(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
     shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
     if as_json:
         typer.echo(to_json(shown.content()))
@@ -138,7 +138,7 @@ def plan(
         from sojourn.report.plan_figures import plan_pictures
 
         for path in plan_pictures(planned, pictures):
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}", err=True)
 
 
 def _share(text: str) -> float:

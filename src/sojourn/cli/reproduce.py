@@ -39,6 +39,7 @@ def reproduce(
     - `sojourn reproduce all --json`
 
     """
+    from sojourn.cli.show import say
     from sojourn.errors import InvalidInput
     from sojourn.paper.experiments import ALL, EXPERIMENTS, asked_for
     from sojourn.report.figures import pyplot
@@ -65,12 +66,12 @@ def reproduce(
     if isinstance(stopped, KeyboardInterrupt):
         again = _go_on(chosen[len(outcomes) :], outcomes, out)
         kept = f"finished experiments are kept in {out}" if outcomes else "no experiment was finished"
-        typer.echo(f"interrupted; {kept}; go on with: {again}", err=True)
+        say(f"interrupted; {kept}; go on with: {again}", err=True)
         raise typer.Exit(130)
     if stopped is not None:
         if outcomes:
             failed = chosen[len(outcomes)].name
-            typer.echo(f"{failed} failed; finished experiments are kept in {out}", err=True)
+            say(f"{failed} failed; finished experiments are kept in {out}", err=True)
         raise stopped
 
 
@@ -134,15 +135,16 @@ def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> st
 
 
 def _write(outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool) -> None:
+    from sojourn.cli.show import say
     from sojourn.paper.page import update_page
     from sojourn.paper.reproduce import write_all
 
     if whole:
         for path in write_all(outcomes, out, fast):
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}", err=True)
     if page is not None:
         update_page(page, [(one.experiment, one.claims) for one in outcomes], fast)
-        typer.echo(f"wrote {page}", err=True)
+        say(f"wrote {page}", err=True)
 
 
 def _content(outcome: "Outcome") -> dict[str, Any]:

@@ -96,6 +96,7 @@ def simulate(
     """
     from sojourn.cli.arguments import check_free, make_scenario, override, tasks_of, whole
     from sojourn.cli.promises import server_rate as promised_rate
+    from sojourn.cli.show import say
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.simulation.runners import first_use
@@ -120,7 +121,7 @@ def simulate(
     if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
         raise typer.Exit(130)
     if trace_path is not None and summary_path is None and not as_json:
-        typer.echo(f"wrote {trace_path}", err=True)
+        say(f"wrote {trace_path}", err=True)
     summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
     slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
     exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
@@ -145,13 +146,13 @@ def _destinations(out: Path | None) -> tuple[Path | None, Path | None]:
 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
-    from sojourn.cli.show import progress
+    from sojourn.cli.show import progress, say
     from sojourn.simulation.record import record
 
     with progress("writing the trace") as report:
         complete = record(fleet, plan, steps, path, progress=report, **origin)
     if not complete:
-        typer.echo(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
+        say(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
     return complete
 
 
@@ -166,25 +167,25 @@ def _measure(
 
 
 def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: bool) -> None:
-    from sojourn.cli.show import to_json
+    from sojourn.cli.show import print_json, say
 
-    text = to_json(content(summary, exact)) if as_json or path is not None else ""
     if path is not None:
-        path.write_text(text + "\n", "utf-8")
+        print_json(content(summary, exact), path)
     if as_json:
-        typer.echo(text)
+        print_json(content(summary, exact))
     else:
         _print(summary, exact)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
-        typer.echo(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
+        say(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
     elif path is not None:
-        typer.echo(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
+        say(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
 
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
     from sojourn.cli.promises import against_simulation
+    from sojourn.cli.show import Rows
     from sojourn.version import __version__
 
     fleet, plan = summary.fleet, summary.plan
@@ -193,7 +194,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     def pair(estimate: "Estimate", g: int) -> dict[str, float]:
         return {"value": float(estimate.value[g]), "standard_error": float(estimate.error[g])}
 
-    groups = [
+    groups = Rows(
         {
             "name": fleet.name[g],
             "count": int(fleet.count[g]),
@@ -203,7 +204,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
             **{key: {**pair(getattr(summary, key), g), "exact": values[key][g]} for key in ESTIMATES},
         }
         for g in range(fleet.groups)
-    ]
+    )
     flow = summary.throughput
     checked = against_simulation(plan, summary)
     return {

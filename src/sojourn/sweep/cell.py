@@ -14,10 +14,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from sojourn.errors import SojournError
+from sojourn.files import read_json
 from sojourn.fleet import Fleet
 from sojourn.plan_text import plan_of
 from sojourn.train.config import TrainConfig
 from sojourn.train.read_metrics import read_metrics
+from sojourn.values import table
 
 DIVERGED = "diverged.json"
 Part = tuple[int, int]
@@ -79,9 +81,9 @@ def ended(folder: Path) -> str | None:
     """How the run in a folder ended, `complete` or `diverged`; None = it has not."""
     for name, word in (("summary.json", "complete"), (DIVERGED, "diverged")):
         try:
-            facts = json.loads((folder / name).read_text("utf-8"))
+            facts = table(read_json(folder / name, "summary"), "summary")
             rows = read_metrics(folder)
-        except (OSError, ValueError, SojournError):  # not there, or half copied
+        except SojournError:  # not there, or half copied
             continue
         if rows and (word == "diverged" or rows[-1]["received"] == facts.get("received")):
             return word

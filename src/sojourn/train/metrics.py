@@ -1,14 +1,15 @@
 """metrics.csv: a row an evaluation, appended; cut back to a checkpoint when a run is taken up again."""
 
 import csv
-import io
 import os
 from pathlib import Path
 
 from sojourn.errors import UnreadableFile
 from sojourn.train.evaluate import PERCENTILES, Judgement
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Replay
 
+WHOLE = ("received", "version", "gradients", "unused", "lost", "bits_up", "bits_down")  # columns of counts
 MOST_GROUPS = 20  # groups that get a staleness column each
 
 
@@ -39,9 +40,11 @@ class Metrics:
         if not self.path.is_file() or self.path.stat().st_size < length:
             raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
         os.truncate(self.path, length)
-        rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
+        rows = read_metrics(self.path.parent)
+        if rows and tuple(rows[-1]) != self.columns:
+            raise UnreadableFile(f"{self.path} has other columns than those of its run; put the right one back")
         if rows:
-            self.last = {key: int(text) if text.isdigit() else float(text) for key, text in rows[-1].items()}
+            self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 
     def append(self, replay: Replay, found: Judgement) -> None:
         """A row about where the run stands."""

@@ -23,8 +23,8 @@ import torch
 from safetensors.torch import save
 
 from sojourn.data.images.source import Watch
-from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.files import alone
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.files import alone, read_json
 from sojourn.interrupts import noted
 from sojourn.trace import Trace
 from sojourn.train.build import Built, build, check_time
@@ -33,7 +33,9 @@ from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
+from sojourn.train.restored import check
 from sojourn.train.store import Store
+from sojourn.values import table
 from sojourn.version import __version__
 
 EVALUATIONS = 50
@@ -101,10 +103,7 @@ class Run:
             return False
         if not resume:
             raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
-        try:
-            found = json.loads(path.read_text("utf-8"))
-        except ValueError:
-            raise UnreadableFile(f"{path} is not valid JSON; remove the folder and start anew") from None
+        found = table(read_json(path, "configuration"), f"configuration {path}")
         for key, value in self._identity.items():
             if _compared(found.get(key)) != _compared(value):
                 raise InvalidInput(
@@ -180,6 +179,7 @@ class Run:
 
     def _restore(self) -> None:
         _, tree = self.store.load()
+        check(tree, {"trace_hash": str, "metrics": int, "losses": tuple[int, float], "replay": dict[str, Any]})
         if tree["trace_hash"] != self._trace_hash:
             raise UnreadableFile(
                 f"trace.parquet in {self.folder} is not the trace of its checkpoints: hash {self._trace_hash}, "
@@ -259,9 +259,10 @@ def config_of(folder: str | Path) -> TrainConfig:
     """The configuration of the run in a folder."""
     path = Path(folder) / "config.json"
     try:
-        return TrainConfig(**json.loads(path.read_text("utf-8"))["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnreadableFile(f"there is no run to resume in {folder} ({type(error).__name__}: {error})") from None
+        facts = table(read_json(path, "configuration"), f"configuration {path}")
+        return TrainConfig.of(table(facts.get("config"), "config"), f"configuration {path}")
+    except SojournError as error:
+        raise UnreadableFile(f"there is no run to resume in {folder}: {error}") from None
 
 
 def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from sojourn.errors import UnreadableFile
+from sojourn.files import read_json
 
 SCHEMA = 1
 KEPT = 2  # manifests: the last one, and the one before
@@ -33,7 +34,7 @@ class Store:
 
     def steps(self) -> list[int]:
         """Steps of the whole checkpoints."""
-        return sorted(int(path.stem) for path in self.folder.glob("*.json"))
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal())
 
     def save(self, step: int, tree: Any) -> None:
         """Write a checkpoint; tensors that an earlier one holds are not written again."""
@@ -64,13 +65,22 @@ class Store:
             raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run anew")
         path = self.folder / f"{steps[-1]:012d}.json"
         try:
-            content = json.loads(path.read_text("utf-8"))
+            content = read_json(path, "manifest")
             if content["sojourn_checkpoint"] != SCHEMA:
                 raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
             files: dict[str, dict[str, Tensor]] = {}
             self._home = {}
             return int(content["step"]), self._decode(content["tree"], files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
+        except (
+            OSError,
+            ArithmeticError,
+            AttributeError,
+            ImportError,
+            LookupError,
+            SafetensorError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise UnreadableFile(
                 f"checkpoint {path} cannot be read ({error}); remove it to use the one before"
             ) from None
