@@ -81,8 +81,7 @@ def _inserted(rng: random.Random, given: str) -> str:
 
 
 _TEXT: tuple[Callable[[random.Random, str], str], ...] = (
-    lambda rng, given: _replaced(rng, given, _NUMBER, NUMBERS),
-    lambda rng, given: _replaced(rng, given, _NUMBER, NUMBERS),
+    *[lambda rng, given: _replaced(rng, given, _NUMBER, NUMBERS)] * 4,
     lambda rng, given: _replaced(rng, given, _WORD, WORDS),
     lambda rng, given: given[: rng.randrange(len(given) + 1)],
     lambda rng, given: "",

@@ -11,15 +11,16 @@ import numpy as np
 
 from sojourn.errors import UnreadableFile
 from sojourn.files import read_text, written
+from sojourn.shown import visible
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet would compute
+FORMULA = ("=", "+", "-", "@")  # with which a cell begins that a spreadsheet would compute
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], read_back: bool = False) -> None:
     """A table with a column for every key that a row has, for people and their spreadsheets.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are. A file
-    that is `read_back` by us is written as it is.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, and what would not print is shown as
+    what it is; numbers stay as they are. A file that is `read_back` by us is written as it is.
     """
     content = list(rows)
     heads = list(dict.fromkeys(key for row in content for key in row))
@@ -67,12 +68,12 @@ def read_csv(
 
 
 def _guarded(value: Any) -> str:
-    """A cell in which no name or text is a formula.
+    r"""A cell in which no name or text is a formula.
 
-    >>> _guarded("=1+1"), _guarded("-5"), _guarded(-5), _guarded("plain")
-    ("'=1+1", '-5', '-5', 'plain')
+    >>> _guarded("=1+1"), _guarded("-5"), _guarded(-5), _guarded("plain"), _guarded("\t=1+1")
+    ("'=1+1", '-5', '-5', 'plain', '\\t=1+1')
     """
-    text = _text(value)
+    text = visible(_text(value))
     if not isinstance(value, str) or not text.startswith(FORMULA):
         return text
     try:

@@ -25,7 +25,6 @@ PARAMETERS: dict[str, tuple[str, float] | None] = {
     "hyperexponential": ("scv", 1.0),
     "empirical": None,
 }
-LEAST_SHAPE = 0.006  # of the weibull law: Gamma(1 + 1/shape) is still a number
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
 _TEXT = re.compile(r"^\s*([a-z]+)\s*(?:\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?\s*$")
@@ -68,9 +67,6 @@ class Law:
             raise InvalidInput(f"law {self.name} needs its parameter {key}; write for example {self.name}({key}=2)")
         if not (math.isfinite(self.parameter) and self.parameter > low):
             raise InvalidInput(f"law {self.name}: {key} must be finite and > {low:g}, got {self.parameter}")
-        if self.name == "weibull" and self.parameter < LEAST_SHAPE:
-            least = f"at least {LEAST_SHAPE}, below which no number holds its scale"
-            raise InvalidInput(f"law weibull: shape must be {least}, got {self.parameter}")
 
     @classmethod
     def empirical(cls, durations: Iterable[float]) -> "Law":

@@ -1,6 +1,7 @@
 """How much memory there is, asked before much is taken: a process that takes too much is killed without a word."""
 
 import math
+import os
 from pathlib import Path
 
 from sojourn.errors import InvalidInput
@@ -26,6 +27,14 @@ def _of_machine() -> float:
         facts = {key: value for key, _, value in (line.partition(":") for line in lines)}
         return 1024.0 * int(facts["MemAvailable"].split()[0])
     except (OSError, ValueError, LookupError):
+        return _in_all()
+
+
+def _in_all() -> float:
+    """What is built in, where nobody says how much of it is free."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
         return math.inf
 
 

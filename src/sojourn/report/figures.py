@@ -14,7 +14,7 @@ from sojourn.shown import short
 from sojourn.trace import Trace
 
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7768ae", "#5c6b73")
-MOST_WORDS = 160  # characters of a title or a name
+MOST_WORDS, MOST_NAME = 160, 80  # characters of a title, and of a name in a legend
 
 
 def staleness_histograms(
@@ -76,7 +76,7 @@ def _write_counts(axis: Any, table: NDArray[np.int64]) -> None:
             axis.text(client, label, str(count), ha="center", va="center", fontsize=7, color=colour)
 
 
-def words(text: str) -> str:
+def words(text: str, most: int = MOST_WORDS) -> str:
     r"""A name or a title as a picture is given it, so that it is drawn as it is written.
 
     Dollars make no formula, an underscore in front does not keep a name out of the legend, and what would not print is
@@ -85,7 +85,7 @@ def words(text: str) -> str:
     >>> print(words("$x_1$"), words("_hidden"))
     \$x_1\$  _hidden
     """
-    shown = short(text, MOST_WORDS).replace("$", r"\$")
+    shown = short(text, most).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 
 

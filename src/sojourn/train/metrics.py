@@ -43,6 +43,8 @@ class Metrics:
         rows = read_metrics(self.path.parent)
         if rows and tuple(rows[-1]) != self.columns:
             raise UnreadableFile(f"{self.path} has other columns than those of its run; put the right one back")
+        if any(not rows[-1][key].is_integer() for key in WHOLE if rows):
+            raise UnreadableFile(f"{self.path} has no whole numbers where there must be some; put the right one back")
         if rows:
             self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 

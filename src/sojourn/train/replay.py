@@ -219,6 +219,7 @@ class Replay:
             all(len(tree[key]) == self.fleet.groups for key in ("staleness", "between", "arrivals")),
             tree["tally"].keys() == asdict(self.tally).keys(),
             tree["ready"].keys() <= tree["pending"].keys(),
+            all(one.update.loss.numel() == 1 for one in ready),
         )
         if not (all(whole) and self._at_hand(tree["ended"], tree["tally"]["received"], tree["pending"].keys())):
             raise UnreadableFile("the checkpoint is none of this run: its models or its tasks are others")
