@@ -241,5 +241,5 @@ def test_a_plan_file_that_is_not_there_or_a_folder_or_no_text_is_named(tmp_path)
     with pytest.raises(UnreadableFile, match="is a folder; name the file in it"):
         Plan.load(tmp_path)
     (tmp_path / "plan.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UnreadableFile, match="is not valid JSON"):
+    with pytest.raises(UnreadableFile, match="is not UTF-8 text; save it as UTF-8"):
         Plan.load(tmp_path / "plan.json")

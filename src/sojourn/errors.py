@@ -1,8 +1,19 @@
 """What goes wrong, said in one sentence: name, rule, value, way out."""
 
+from sojourn.shown import short
+
+MOST = 500  # characters of a sentence
+
 
 class SojournError(Exception):
-    """Base of every error that sojourn raises on purpose; its text is meant for the user."""
+    """Base of every error that sojourn raises on purpose; its text is meant for the user.
+
+    It quotes what was given, which may be anything: what is too long loses its middle, and what would not print is
+    shown as what it is.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(short(str(message), MOST))
 
 
 class InvalidInput(SojournError, ValueError):

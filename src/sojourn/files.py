@@ -8,6 +8,7 @@ second writer waits a moment and is then refused, and what a killed one left beh
 import errno
 import json
 import os
+import re
 import stat
 import time
 import tomllib
@@ -149,6 +150,8 @@ def read_json(path: str | Path, what: str = "file", most: int = MOST) -> Any:
 def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> dict[str, Any]:
     """The content of a TOML file."""
     text = read_text(path, what, most)
+    if _dotted(text):
+        raise UnreadableFile(f"{what} {path} is nested more than {DEEPEST} levels deep; is it the right file?")
     try:
         content = tomllib.loads(text.replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
@@ -299,6 +302,12 @@ def _shallow(content: Any, where: str) -> Any:
         if not level:
             return content
     raise UnreadableFile(f"{where} is nested more than {DEEPEST} levels deep; is it the right file?")
+
+
+def _dotted(text: str) -> bool:
+    """Whether a key of a TOML file has too many dots, with whose square the parser's time grows."""
+    suspect = (line for line in text.splitlines() if line.count(".") > DEEPEST)
+    return any(part.count(".") > DEEPEST for line in suspect for part in re.split("[,=]", line.replace("..", "")))
 
 
 def _reason(error: Exception) -> str:

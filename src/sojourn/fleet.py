@@ -8,7 +8,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.law import EXPONENTIAL, Law
+
+LARGEST_COUNT = 2**53  # up to here every whole number is one
+PIECE = 10_000  # values that are written as text at a time
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -187,8 +190,14 @@ class Fleet:
     @cached_property
     def hash(self) -> str:
         """Fingerprint of everything in the fleet; plans and traces carry it."""
-        text = json.dumps({key: [str(cell) for cell in values] for key, values in self._columns().items()})
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        digest, before = hashlib.sha256(), "{"
+        for key in COLUMNS:
+            digest.update(f'{before}"{key}": ['.encode())
+            for text in _texts(getattr(self, key)):
+                digest.update(text)
+            before = "], "
+        digest.update(b"]}")
+        return digest.hexdigest()[:16]
 
     def client_name(self, client: int) -> str:
         """Name of a client: its group's name, with a number where the group has several."""
@@ -250,6 +259,13 @@ def whole_counts(values: Any) -> Integers:
 
 def _plain(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def _texts(values: Sequence[Any]) -> Iterator[bytes]:
+    """The values as a JSON list of texts, without its brackets, piece by piece: there may be a million of them."""
+    for begin in range(0, len(values), PIECE):
+        texts = [str(value) for value in _plain(values[begin : begin + PIECE])]
+        yield (", " if begin else "").encode() + json.dumps(texts)[1:-1].encode()
 
 
 def _pick(values: Sequence[Any], source: Iterable[int]) -> tuple[Any, ...]:

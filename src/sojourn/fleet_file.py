@@ -8,16 +8,17 @@ import csv
 import difflib
 import json
 import math
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sojourn.csv_file import read_lines
 from sojourn.errors import InvalidInput, UnreadableFile, cut
-from sojourn.files import write_text, written
+from sojourn.files import read_toml, write_text, written
 from sojourn.law import EXPONENTIAL, Law
 
 Columns = dict[str, list[Any]]
+Rows = Iterator[tuple[str, Mapping[str, object]]]
 
 
 def _count(value: object) -> int:
@@ -34,13 +35,19 @@ def _number(value: object) -> float:
     return float(str(value))
 
 
+def _name(value: object) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError
+    return str(value)
+
+
 def _law(value: object) -> Law:
     return Law.parse(str(value))
 
 
 # column -> (how to read a cell, what the cell is called in an error, default; None = required)
 COLUMNS: dict[str, tuple[Callable[[object], Any], str, Any]] = {
-    "name": (str, "text", None),
+    "name": (_name, "text", None),
     "count": (_count, "a whole number", 1),
     "rate": (_number, "a number", None),
     "law": (_law, "a law", EXPONENTIAL),
@@ -61,46 +68,34 @@ def read_columns(path: Path) -> Columns:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise UnreadableFile(f"a fleet file must end in .csv or .toml, got {path}; rename it or convert it")
-    try:
-        rows = reader(path)
-    except FileNotFoundError:
-        raise UnreadableFile(f"fleet file {path} does not exist; check the path") from None
-    except IsADirectoryError:
-        raise UnreadableFile(f"fleet file {path} is a folder; name the file in it") from None
-    except PermissionError:
-        raise UnreadableFile(f"fleet file {path} may not be read; check its permissions") from None
-    except UnicodeDecodeError:
-        raise UnreadableFile(f"fleet file {path} is not UTF-8 text; save it as UTF-8") from None
-    except (csv.Error, tomllib.TOMLDecodeError) as error:
-        raise UnreadableFile(f"fleet file {path} is not valid {path.suffix[1:].upper()}: {error}") from None
-    if not rows:
+    columns = _columns(reader(path))
+    if not columns["name"]:
         raise InvalidInput(f"{path}: a fleet needs at least one group, got none; add a row with name,count,rate")
-    return _columns(path, rows)
+    return columns
 
 
-def _read_csv(path: Path) -> list[tuple[str, Mapping[str, object]]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
-        header = [cell.strip() for cell in next(lines, [])]
-        if len(set(header)) < len(header):
-            repeated = next(cell for cell in header if header.count(cell) > 1)
-            raise InvalidInput(f"{path}: column '{repeated}' appears twice; keep one")
-        rows: list[tuple[str, Mapping[str, object]]] = []
-        for line in lines:
-            if not any(cell.strip() for cell in line):
-                continue
-            where = f"{path}, line {lines.line_num}"
-            if len(line) != len(header):
-                raise InvalidInput(f"{where}: a row must have {len(header)} cells, got {len(line)}; quote commas")
-            rows.append((where, {key: cell.strip() for key, cell in zip(header, line, strict=True) if cell.strip()}))
-        if rows:
+def _read_csv(path: Path) -> Rows:
+    """One row after the other: of a million groups no more than the columns is held."""
+    lines = read_lines(path, "fleet file")
+    header = [cell.strip() for cell in next(lines, (0, []))[1]]
+    if len(set(header)) < len(header):
+        repeated = next(cell for cell in header if header.count(cell) > 1)
+        raise InvalidInput(f"{path}: column '{repeated}' appears twice; keep one")
+    checked = False
+    for number, line in lines:
+        if not any(cell.strip() for cell in line):
+            continue
+        where = f"{path}, line {number}"
+        if len(line) != len(header):
+            raise InvalidInput(f"{where}: a row must have {len(header)} cells, got {len(line)}; quote commas")
+        if not checked:
             _known(str(path), header)
-        return rows
+            checked = True
+        yield where, {key: cell.strip() for key, cell in zip(header, line, strict=True) if cell.strip()}
 
 
-def _read_toml(path: Path) -> list[tuple[str, Mapping[str, object]]]:
-    with path.open("rb") as file:
-        content = tomllib.load(file)
+def _read_toml(path: Path) -> Rows:
+    content = read_toml(path, "fleet file")
     extra = [key for key in content if key != "group"]
     groups = content.get("group", [])
     if extra or not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
@@ -108,7 +103,7 @@ def _read_toml(path: Path) -> list[tuple[str, Mapping[str, object]]]:
         raise InvalidInput(f"{path}: a fleet in TOML is a list of [[group]] tables, got {found}; see docs/files.md")
     for index, group in enumerate(groups):
         _known(f"{path}, group {index + 1}", list(group))
-    return [(f"{path}, group {index + 1}", group) for index, group in enumerate(groups)]
+        yield f"{path}, group {index + 1}", group
 
 
 def _known(where: str, keys: Sequence[str]) -> None:
@@ -119,7 +114,7 @@ def _known(where: str, keys: Sequence[str]) -> None:
             raise InvalidInput(f"{where}: unknown column '{key}'; {hint}")
 
 
-def _columns(path: Path, rows: list[tuple[str, Mapping[str, object]]]) -> Columns:
+def _columns(rows: Rows) -> Columns:
     columns: Columns = {key: [] for key in COLUMNS}
     for where, row in rows:
         for key, (read, kind, default) in COLUMNS.items():

@@ -162,7 +162,7 @@ def _weibull_scv(x: float) -> float:
 
 
 def _whole_shape(value: str) -> str:
-    if not value.isdecimal() or int(value) < 1:
+    if not value.isdecimal() or float(value) < 1:
         raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{cut(value)}'; or use gamma")
     return value
 

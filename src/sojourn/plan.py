@@ -12,12 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput, UnreadableFile, cut
-from sojourn.files import write_json
+from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
 SCHEMA = 1
 SUM_TOLERANCE = 1e-9
 MOST_TASKS = 10**9
+MOST_CLIENTS = 2**53  # of a group: up to here every whole number is one
+PROMISED = (
+    *("value", "bound", "steps", "time", "energy", "free_step_size", "largest_step_size", "throughput", "server_rate"),
+)  # promises that are numbers, or null
+PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +73,8 @@ class Plan:
                 f"sampling of group '{self.name[bad]}' must be a positive probability, got {sampling[bad]}; "
                 "a client that is never sampled must leave the fleet"
             )
-        total = float((count * sampling).sum())
+        with np.errstate(over="ignore"):  # infinitely many are too many as well
+            total = float((count * sampling).sum())
         if abs(total - 1) > SUM_TOLERANCE:
             raise InvalidInput(
                 f"sampling must sum to 1 over all {count.sum()} clients, got {total:.9g}; "
@@ -160,23 +167,23 @@ class Plan:
         """Read a plan written by `save`, or by hand."""
         content = _content(Path(path))
         try:
-            groups = content["groups"]
+            groups = [table(group, "a group") for group in items(content["groups"], "groups")]
             return cls(
-                tuple(str(group["name"]) for group in groups),
-                np.array([group["count"] for group in groups]),
-                np.array([float(group["sampling"]) for group in groups]),
+                tuple(text(group["name"], "name of a group") for group in groups),
+                np.array([number(group["count"], "count of a group") for group in groups]),
+                np.array([number(group["sampling"], "sampling of a group") for group in groups]),
                 content["concurrency"],
-                content.get("step_size"),
-                content.get("objective"),
-                content.get("fleet_hash"),
-                content.get("promises") or {},
+                optional_number(content.get("step_size"), "step_size"),
+                _optional_text(content, "objective"),
+                _optional_text(content, "fleet_hash"),
+                _promises(content.get("promises")),
             )
         except KeyError as error:
             raise InvalidInput(f"plan file {path}: key {error} is required and missing; add it") from None
+        except WrongKind as error:
+            raise UnreadableFile(f"plan file {path} has a value of the wrong kind: {error}") from None
         except InvalidInput as error:
             raise InvalidInput(f"plan file {path}: {error}") from None
-        except (TypeError, ValueError) as error:
-            raise UnreadableFile(f"plan file {path} has a value of the wrong kind: {error}") from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
@@ -195,17 +202,22 @@ def check_concurrency(concurrency: object) -> None:
         raise InvalidInput(f"concurrency must be a whole number from 1 to {MOST_TASKS:,}, got {concurrency}")
 
 
+def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
+    return None if content.get(key) is None else text(content[key], key)
+
+
+def _promises(given: Any) -> dict[str, Any]:
+    """What is promised: numbers where there must be some; what else a file says is kept as it is."""
+    found = table({} if given is None else given, "promises")
+    for key in PROMISED:
+        optional_number(found.get(key), f"{key} of promises")
+    for key in PROMISED_BY_GROUP:
+        numbers(found.get(key, []), f"{key} of promises")
+    return found
+
+
 def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise UnreadableFile(f"plan file {path} does not exist; check the path") from None
-    except IsADirectoryError:
-        raise UnreadableFile(f"plan file {path} is a folder; name the file in it") from None
-    except PermissionError:
-        raise UnreadableFile(f"plan file {path} may not be read; check its permissions") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UnreadableFile(f"plan file {path} is not valid JSON ({error}); is it truncated?") from None
+    content = read_json(path, "plan file")
     if not isinstance(content, dict) or "sojourn_plan" not in content:
         raise UnreadableFile(f"plan file {path} is not a sojourn plan: the key 'sojourn_plan' is missing")
     if content["sojourn_plan"] != SCHEMA:

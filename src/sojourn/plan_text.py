@@ -1,8 +1,9 @@
 """A plan in words: a plan file, or sampling as `uniform`, `speed`, `name=probability,...` or a CSV file."""
 
-import csv
+import os
 from pathlib import Path
 
+from sojourn.csv_file import read_csv
 from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
@@ -40,31 +41,23 @@ def _probabilities(text: str) -> dict[str, float]:
 
 
 def _from_file(path: Path) -> dict[str, float]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except FileNotFoundError:
+    if not os.path.exists(path):
         raise UnreadableFile(
             f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{cut(str(path))}'"
-        ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UnreadableFile(f"cannot read the sampling file {cut(str(path), 200)}: {_reason(error)}") from None
+        )
+    rows = read_csv(path, "sampling file")
     if not rows or set(rows[0]) != {"name", "probability"}:
-        found = ", ".join(str(key) for key in rows[0]) if rows else "no rows"
+        found = ", ".join(rows[0]) if rows else "no rows"
         raise InvalidInput(
             f"sampling file {path} must have the columns name,probability and a row a group, got {found}"
         )
     pairs: dict[str, float] = {}
     for row in rows:
-        name = str(row["name"]).strip()
+        name = row["name"].strip()
         if name in pairs:
             raise InvalidInput(f"sampling file {path} must name each group once, got '{name}' twice; keep one row")
         pairs[name] = _probability(name, row["probability"])
     return pairs
-
-
-def _reason(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else str(error)
 
 
 def _probability(name: str, text: str | None) -> float:

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import check_place, written
+from sojourn.values import table, whole
 
 SCHEMA = 1
 KEY = b"sojourn_trace"
@@ -218,10 +219,10 @@ def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
         for batch in file.iter_batches(batch_size=max(1, rows), columns=list(COLUMNS)):
             yield _piece(path, batch, metadata)
             empty = False
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, UnreadableFile):
-            raise
-        raise UnreadableFile(f"trace file {path} is damaged ({str(error).splitlines()[0]}); write it again") from None
+    except SojournError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableFile(f"trace file {path} is damaged ({_first_line(error)}); write it again") from None
     if empty:
         yield Trace(**{key: np.empty(0, dtype=kind) for key, kind in COLUMNS.items()}, metadata=metadata)
 
@@ -231,10 +232,10 @@ def _open(path: Path) -> tuple[Any, dict[str, Any]]:
         file = pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError:
         raise UnreadableFile(f"trace file {path} does not exist; check the path") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         if path.is_dir():
             raise UnreadableFile(f"trace file {path} is a folder; name the file in it") from None
-        reason = str(error).splitlines()[0]
+        reason = _first_line(error)
         raise UnreadableFile(
             f"trace file {path} is not a complete Parquet file ({reason}); it may be truncated: write it again"
         ) from None
@@ -243,27 +244,50 @@ def _open(path: Path) -> tuple[Any, dict[str, Any]]:
             f"trace file {path} claims {file.metadata.num_rows:,} rows in {path.stat().st_size:,} bytes, "
             "more than fit; is it the right file?"
         )
+    metadata = _metadata(path, file)
+    _check_columns(path, file.schema_arrow)
+    return file, metadata
+
+
+def _metadata(path: Path, file: Any) -> dict[str, Any]:
     raw = (file.schema_arrow.metadata or {}).get(KEY) or (file.metadata.metadata or {}).get(KEY)
     if raw is None:
         raise UnreadableFile(f"trace file {path} is Parquet but not a sojourn trace; write it with Trace.save")
     try:
-        content = json.loads(raw)
-        newer_schema = int(content["schema"]) > SCHEMA
-    except (ValueError, KeyError, TypeError, RecursionError):
+        content = table(json.loads(raw), "it")
+        schema = whole(content.get("schema"), "schema")
+        metadata = table(content.get("metadata"), "metadata")
+    except (ValueError, RecursionError):
         raise UnreadableFile(f"trace file {path} has unreadable metadata; write it again") from None
-    if newer_schema:
-        newer = f"schema {content['schema']}, this sojourn reads up to {SCHEMA}"
+    if schema > SCHEMA:
+        newer = f"schema {schema}, this sojourn reads up to {SCHEMA}"
         raise UnreadableFile(f"trace file {path} was written by a newer sojourn ({newer}); update sojourn")
-    missing = [key for key in COLUMNS if key not in file.schema_arrow.names]
-    if missing:
-        raise UnreadableFile(f"trace file {path} lacks the column '{missing[0]}'; write it again")
-    if not pa.types.is_dictionary(file.schema_arrow.field("fate").type):
-        raise UnreadableFile(f"trace file {path}: the column 'fate' must be a dictionary; write it with Trace.save")
-    return file, content["metadata"]
+    return metadata
+
+
+def _check_columns(path: Path, schema: Any) -> None:
+    for key, kind in COLUMNS.items():
+        if schema.names.count(key) != 1:
+            problem = f"lacks the column '{key}'" if key not in schema.names else f"has the column '{key}' twice"
+            raise UnreadableFile(f"trace file {path} {problem}; write it again")
+        found = schema.field(key).type
+        if key == "fate" and not pa.types.is_dictionary(found):
+            raise UnreadableFile(f"trace file {path}: the column 'fate' must be a dictionary; write it with Trace.save")
+        fits = pa.types.is_integer(found) or (kind is np.float64 and pa.types.is_floating(found))
+        if key != "fate" and not fits:
+            wanted = "numbers" if kind is np.float64 else "whole numbers"
+            raise UnreadableFile(f"trace file {path}: the column '{key}' must hold {wanted}, got {found}")
 
 
 def _piece(path: str | Path, batch: Any, metadata: dict[str, Any]) -> Trace:
-    columns = {key: batch.column(key).to_numpy(zero_copy_only=False) for key in COLUMNS if key != "fate"}
+    columns = {
+        key: batch.column(key).cast(pa.from_numpy_dtype(np.dtype(kind))).to_numpy(zero_copy_only=False)
+        for key, kind in COLUMNS.items()
+        if key != "fate"
+    }
+    empty = [key for key, kind in COLUMNS.items() if kind is not np.float64 and batch.column(key).null_count]
+    if empty:
+        raise UnreadableFile(f"trace file {path}: the column '{empty[0]}' must have a value in every row")
     fate = batch.column("fate")
     names = fate.dictionary.to_pylist()
     unknown = [name for name in names if name not in FATES]
@@ -271,3 +295,7 @@ def _piece(path: str | Path, batch: Any, metadata: dict[str, Any]) -> Trace:
         raise UnreadableFile(f"trace file {path} has the unknown fate '{unknown[0]}'; update sojourn")
     codes = np.array([FATES.index(name) for name in names], dtype=np.int8)
     return Trace(**columns, fate=codes[fate.indices.to_numpy()], metadata=metadata)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

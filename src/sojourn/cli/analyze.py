@@ -49,8 +49,7 @@ def analyze(
     """
     from sojourn.cli.arguments import check_free, override, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
-    from sojourn.cli.show import attempts, progress, to_json
-    from sojourn.files import write_text
+    from sojourn.cli.show import attempts, print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.theory.analysis import analyze as solve
@@ -63,18 +62,18 @@ def analyze(
     with progress("solving the network") as report:
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
     regimes = regime(analysis) if limits else None
-    text = to_json(content(analysis, regimes)) if as_json or out is not None else ""
     with attempts() as attempt:
         if out is not None:
-            attempt(write_text, out, text + "\n")
+            attempt(print_json, content(analysis, regimes), out)
         if as_json:
-            typer.echo(text)
+            print_json(content(analysis, regimes))
         else:
             _print(analysis, regimes)
 
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
+    from sojourn.cli.show import Rows
     from sojourn.version import __version__
 
     fleet, plan = analysis.fleet, analysis.plan
@@ -83,7 +82,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         for reading in ("conditional", "indicator")
         for count in ("between", "inclusive")
     }
-    groups = [
+    groups = Rows(
         {
             "name": fleet.name[g],
             "count": int(fleet.count[g]),
@@ -101,7 +100,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
             "waiting": analysis.waiting[g],
         }
         for g in range(fleet.groups)
-    ]
+    )
     result: dict[str, Any] = {
         "command": "analyze",
         "sojourn": __version__,

@@ -11,6 +11,7 @@ from sojourn.files import check_place
 from sojourn.fleet import Fleet
 from sojourn.law import Law
 from sojourn.plan import Plan
+from sojourn.values import LARGEST
 
 if TYPE_CHECKING:
     from sojourn.simulation.scenario import Scenario
@@ -52,14 +53,17 @@ def check_free(overwrite: bool, *paths: Path | None, what: str = "file") -> None
 
 
 def whole(name: str, text: str) -> int:
-    """Read a whole number; 1e6 and 1_000_000 are fine."""
+    """Read a whole number; 1e6 and 1_000_000 are fine, what does not fit into 64 bits is not."""
+    rule = "a whole number"
     try:
         value = float(text.replace("_", ""))
-        if value == int(value):
+        if abs(value) >= LARGEST:
+            rule = "a whole number below 2^63"
+        elif value == int(value):
             return int(text.replace("_", "")) if text.replace("_", "").lstrip("+-").isdigit() else int(value)
     except (ValueError, OverflowError):
         pass
-    raise InvalidInput(f"{name} must be a whole number, got '{text}'; write for example 1000000 or 1e6")
+    raise InvalidInput(f"{name} must be {rule}, got '{text}'; write for example 1000000 or 1e6")
 
 
 def tasks_of(text: str | None) -> int | None:

@@ -50,7 +50,7 @@ def calibrate(
 
     """
     from sojourn.cli.arguments import check_free, whole
-    from sojourn.cli.show import attempts, to_json
+    from sojourn.cli.show import attempts, say, to_json
 
     if out.suffix.lower() != ".toml":
         raise InvalidInput(f"--out must end in .toml, got {out}; rename it")
@@ -72,8 +72,8 @@ def calibrate(
             _print(found)
     if as_json:
         return
-    typer.echo(f"wrote {out}, which contains no data", err=True)
-    typer.echo(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
+    say(f"wrote {out}, which contains no data", err=True)
+    say(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
 
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":

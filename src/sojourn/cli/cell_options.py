@@ -1,5 +1,6 @@
 """What the commands that train many cells have in common: options, the bar, and how they end."""
 
+import re
 import shlex
 import sys
 import time
@@ -10,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.show import plural
+from sojourn.cli.show import plural, say
 from sojourn.errors import InvalidInput
+from sojourn.shown import visible
 
 Out = Annotated[Path, typer.Option(help="Folder for everything; what is done there is not done again.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes at a time (default: one a core; one with a GPU).")]
@@ -28,6 +30,7 @@ Together = Annotated[
     int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
 ]
 
+_PART = re.compile(r"[0-9]{1,9}")
 QUIET = 60.0  # seconds without a line where there is no bar
 
 
@@ -38,7 +41,7 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cells", total=None)
         said = time.monotonic()
@@ -53,7 +56,7 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str]
                 said = time.monotonic()
                 console.print(f"{ended} of {cells} done", markup=False, highlight=False)
             if ": " in text:
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
         yield phase, report
 
@@ -63,16 +66,16 @@ def say_failures(failures: Mapping[str, str], folder: Path) -> None:
     if not failures:
         return
     many = plural(len(failures), "cell")
-    typer.echo(f"{many} failed twice; the rest is done. Details are in {folder / 'failures'}:", err=True)
+    say(f"{many} failed twice; the rest is done. Details are in {folder / 'failures'}:", err=True)
     for name, error in failures.items():
-        typer.echo(f"  {name}: {error}", err=True)
+        say(f"  {name}: {error}", err=True)
 
 
 def end(interrupted: bool, failures: Mapping[str, str]) -> None:
     """Exit with 130 after Ctrl-C and 1 after failures."""
     if interrupted:
         again = shlex.join(["sojourn", *sys.argv[1:]])
-        typer.echo(f"interrupted; all that was done is kept; go on with: {again}", err=True)
+        say(f"interrupted; all that was done is kept; go on with: {again}", err=True)
         raise typer.Exit(130)
     if failures:
         raise typer.Exit(1)
@@ -93,6 +96,6 @@ def part_of(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     one, slash, many = text.partition("/")
-    if slash and one.isdigit() and many.isdigit() and 1 <= int(one) <= int(many):
+    if slash and _PART.fullmatch(one) and _PART.fullmatch(many) and 1 <= int(one) <= int(many):
         return int(one), int(many)
     raise InvalidInput(f"part must read like 1/2, the first of two machines, got '{text}'")

@@ -165,7 +165,7 @@ def _draw(comparison: "Comparison", compared: "Compared") -> None:
 
 def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None:
     from sojourn.cli.comparison_shown import show_table
-    from sojourn.cli.show import plural, to_json
+    from sojourn.cli.show import plural, say, to_json
     from sojourn.sweep.compare import summary
 
     if as_json:
@@ -173,7 +173,7 @@ def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None
     elif compared.table:
         show_table(comparison, compared)
     if compared.open and not compared.interrupted:
-        typer.echo(
+        say(
             f"{plural(compared.open, 'cell')} left to other machines; copy their folders into {compared.folder} and "
             "call this again (without --part it trains here what is still left)",
             err=True,

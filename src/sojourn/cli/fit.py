@@ -38,7 +38,7 @@ def fit(
 
     """
     from sojourn.cli.arguments import check_free
-    from sojourn.cli.show import attempts, to_json
+    from sojourn.cli.show import attempts, say, to_json
     from sojourn.errors import InvalidInput
     from sojourn.fitting.from_trace import fit as estimate
     from sojourn.fleet import Fleet
@@ -55,7 +55,7 @@ def fit(
         else:
             _print(found)
     if not as_json:
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}", err=True)
 
 
 def content(found: "Fit") -> dict[str, Any]:

@@ -1,6 +1,14 @@
-"""`sojourn`: the entry point. Errors made by input are one sentence on stderr and exit code 2."""
+"""`sojourn`: the entry point. Errors made by input are one sentence on stderr and exit code 2.
 
+What nobody thought of is one sentence too: with exit code 70 it is a defect of sojourn, with 1 an error in code of the
+user's own that sojourn calls. `--debug` shows the traceback instead.
+"""
+
+import os
 import sys
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,11 +19,15 @@ from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
 from sojourn.cli.plan import plan
 from sojourn.cli.reproduce import reproduce
+from sojourn.cli.show import say, spell_out
 from sojourn.cli.simulate import simulate
 from sojourn.cli.sweep import sweep
 from sojourn.cli.train import train
-from sojourn.errors import SojournError
+from sojourn.errors import MOST, SojournError
+from sojourn.shown import short
 from sojourn.version import __version__
+
+DEFECT = 70  # EX_SOFTWARE of sysexits.h
 
 app = typer.Typer(
     name="sojourn",
@@ -54,19 +66,13 @@ def _options(
 
 def run() -> None:
     """Run the command line; with `--debug` errors keep their traceback."""
-    from sojourn.cli.show import spell_out
-
+    _open_streams()
     spell_out()
     try:
-        app()
-    except SojournError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except MemoryError:
-        typer.echo("error: this needs more memory than the machine has; lower the concurrency or the clients", err=True)
-        sys.exit(2)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except SystemExit as end:
         if _interrupted(end):
             typer.echo(
@@ -74,6 +80,54 @@ def run() -> None:
                 err=True,
             )
         raise
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        _forget_output()
+        said, code = _said(error)
+        say(f"error: {said}", err=True)
+        sys.exit(code)
+
+
+def _said(error: Exception) -> tuple[str, int]:
+    """What went wrong, as a sentence, and the exit code."""
+    if isinstance(error, SojournError):
+        return str(error), 2
+    if isinstance(error, MemoryError):
+        return "this needs more memory than the machine has; lower the concurrency or the clients", 2
+    if isinstance(error, OSError) and error.strerror:
+        where = "the output" if error.filename is None else str(error.filename)
+        return short(f"{where} cannot be read or written: {error.strerror}; check the place", MOST), 2
+    what = short(f"{type(error).__name__}: {error}", MOST // 2)
+    strange = _strange_code(error)
+    if strange is not None:
+        return f"{what}, in {strange}; run again with --debug for the traceback", 1
+    return f"this is a defect of sojourn: {what}; run again with --debug for the traceback", DEFECT
+
+
+def _strange_code(error: Exception) -> str | None:
+    """Where the error arose, if that was in code that is neither ours nor a library's: the user's own."""
+    known = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        own = not frame.filename.startswith("<")
+        if own and not any(Path(frame.filename).is_relative_to(home) for home in known):
+            return f"{frame.filename}, line {frame.lineno}"
+    return None
+
+
+def _open_streams() -> None:
+    """Streams that the shell has closed lead nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 as long as we live
+
+
+def _forget_output() -> None:
+    """What could not be written is not tried again at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 as long as we live
 
 
 def _interrupted(error: BaseException | None) -> bool:

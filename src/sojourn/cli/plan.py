@@ -105,7 +105,7 @@ def plan(
             None if most_tasks is None else whole("most-tasks", most_tasks),
             float("inf") if most_staleness is None else most_staleness,
         ),
-        "clusters": int(clusters or 2),
+        "clusters": whole("clusters", clusters or "2"),
         "equal": not unequal,
         "seed": whole("seed", seed),
     }
@@ -143,15 +143,18 @@ def plan(
 
 
 def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
+    from sojourn.cli.show import say
+
     what.save(path)
-    typer.echo(f"wrote {path}{remark}", err=True)
+    say(f"wrote {path}{remark}", err=True)
 
 
 def _draw(planned: "Planned", folder: Path) -> None:
+    from sojourn.cli.show import say
     from sojourn.report.plan_figures import plan_pictures
 
     for path in plan_pictures(planned, folder):
-        typer.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}", err=True)
 
 
 def _share(text: str) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from sojourn.cli.law_check import LawCheck, check_laws
-from sojourn.cli.show import number, table
+from sojourn.cli.show import number, say, table
 from sojourn.planner.advice import advice
 from sojourn.planner.comparison import FEW as STUDIED
 from sojourn.planner.comparison import Sensitivity, compare, sensitivity
@@ -108,7 +108,7 @@ class Shown:
             _print_sensitivity(self.sensitivity, self.planned.fleet.groups > STUDIED)
         constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants()]
         for sentence in (*advice(self.planned, self.comparison), *constants, *self._laws()):
-            typer.echo(sentence)
+            say(sentence)
 
     def _print_comparison(self) -> None:
         fleet, scored = self.planned.fleet, self.planned.prediction.scored

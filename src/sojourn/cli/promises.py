@@ -30,7 +30,7 @@ def promised(plan: "Plan") -> list[str]:
 
 def against_theory(plan: "Plan", analysis: "Analysis") -> list[str]:
     """Whether throughput and staleness are still what was promised."""
-    if "throughput" not in plan.promises:
+    if plan.promises.get("throughput") is None:
         return []
     pairs = [(float(plan.promises["throughput"]), analysis.throughput)]
     stale = plan.promises.get("staleness", [])
@@ -46,11 +46,11 @@ def against_theory(plan: "Plan", analysis: "Analysis") -> list[str]:
 
 def against_simulation(plan: "Plan", summary: "Summary") -> list[dict[str, Any]]:
     """Promised and simulated throughput and staleness, with their distance in standard errors."""
-    if "throughput" not in plan.promises:
+    if plan.promises.get("throughput") is None:
         return []
     flow, stale = summary.throughput, summary.staleness
     rows = [("throughput", float(plan.promises["throughput"]), float(flow.value), float(flow.error))]
-    for g, value in enumerate(plan.promises.get("staleness", [])):
+    for g, value in enumerate(plan.promises.get("staleness", [])[: summary.fleet.groups]):
         name = f"staleness of {summary.fleet.name[g]}"
         rows.append((name, float(value), float(stale.value[g]), float(stale.error[g])))
     return [

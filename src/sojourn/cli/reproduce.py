@@ -73,15 +73,17 @@ def _end(
     stopped: KeyboardInterrupt | Exception | None, chosen: "list[Experiment]", outcomes: "list[Outcome]", out: Path
 ) -> None:
     """Say what stopped it, if anything did, and what is kept."""
+    from sojourn.cli.show import say
+
     if isinstance(stopped, KeyboardInterrupt):
         again = _go_on(chosen[len(outcomes) :], outcomes, out)
         kept = f"finished experiments are kept in {out}" if outcomes else "no experiment was finished"
-        typer.echo(f"interrupted; {kept}; go on with: {again}", err=True)
+        say(f"interrupted; {kept}; go on with: {again}", err=True)
         raise typer.Exit(130)
     if stopped is not None:
         if outcomes:
             failed = chosen[len(outcomes)].name
-            typer.echo(f"{failed} failed; finished experiments are kept in {out}", err=True)
+            say(f"{failed} failed; finished experiments are kept in {out}", err=True)
         raise stopped
 
 
@@ -149,16 +151,17 @@ def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> st
 def _write(
     attempt: Callable[..., None], outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool
 ) -> None:
+    from sojourn.cli.show import say
     from sojourn.paper.page import update_page
     from sojourn.paper.reproduce import write_all
 
     def write_claims() -> None:
         for path in write_all(outcomes, out, fast):
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}", err=True)
 
     def write_page(page: Path) -> None:
         update_page(page, [(one.experiment, one.claims) for one in outcomes], fast)
-        typer.echo(f"wrote {page}", err=True)
+        say(f"wrote {page}", err=True)
 
     if whole:
         attempt(write_claims)

@@ -1,21 +1,30 @@
-"""What a person sees: tables, a progress bar on anything slow, JSON at full precision."""
+"""What a person sees: sentences, tables, a progress bar on anything slow, JSON at full precision.
+
+Names and texts in them come from files of others. They are shown as they are written: nothing in them is markup, and
+what would not print is shown as what it is.
+"""
 
 import codecs
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
 from sojourn.errors import UnwritableFile
-from sojourn.files import Busy
+from sojourn.files import Busy, written
+from sojourn.shown import short, visible
 
 PATIENCE = 1.5  # seconds before a progress bar appears
 MOST_ROWS = 24
+MOST_CELL = 500  # characters
+MANY = 1000  # pieces of JSON that are written together
 SPELT = {"±": "+-", "…": "...", "×": "x", "−": "-", "→": "->", "²": "^2"}
 """How characters are written where the screen does not know them; others by their numbers."""
 
@@ -71,6 +80,11 @@ def attempts() -> Iterator[Callable[..., None]]:
         raise UnwritableFile("; ".join(failed))
 
 
+def say(text: str, err: bool = False) -> None:
+    """A sentence, with what would not print shown as what it is."""
+    typer.echo(visible(text), err=err)
+
+
 def number(value: float, digits: int = 6) -> str:
     """A number for a table."""
     return "-" if np.isnan(value) else f"{value:.{digits}g}"
@@ -100,26 +114,82 @@ def table(
     """Print a table, the middle left out when it has more rows than `most`."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
-    grid = Table(title=spelt(title, console.encoding), title_justify="left", title_style="bold", show_edge=False)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+
+    def shown_as(text: str) -> Text:
+        return Text(spelt(short(text, MOST_CELL), console.encoding))
+
+    grid = Table(title=shown_as(title), title_justify="left", title_style="bold", show_edge=False)
     for index, head in enumerate(heads):
-        grid.add_column(spelt(head, console.encoding), justify="left" if index == 0 else "right")
+        grid.add_column(shown_as(head), justify="left" if index == 0 else "right")
     shown = list(rows)
     if len(shown) > most:
         half = most // 2
         gap = [f"... {len(shown) - 2 * half} more", *[""] * (len(heads) - 1)]
         shown = [*shown[:half], gap, *shown[-half:]]
     for row in shown:
-        grid.add_row(*(spelt(cell, console.encoding) for cell in row))
+        grid.add_row(*(shown_as(cell) for cell in row))
     console.print(grid)
     for note in notes:
-        console.print(note, markup=False, highlight=False)
+        console.print(visible(note), markup=False, highlight=False, emoji=False)
+
+
+class Rows:
+    """Items of a list that are made one after the other, when they are written."""
+
+    def __init__(self, items: Iterable[dict[str, Any]]) -> None:
+        self._items = items
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._items)
 
 
 def to_json(content: dict[str, Any]) -> str:
     """Full-precision JSON; NaN and infinity, which JSON does not have, become null."""
-    return json.dumps(_plain(content), indent=2, allow_nan=False)
+    return "".join(json_pieces(content))
+
+
+def json_pieces(content: dict[str, Any]) -> Iterator[str]:
+    """The same piece by piece: of `Rows` one at a time is held.
+
+    >>> "".join(json_pieces({"a": 1, "rows": Rows({"n": n} for n in range(2))})) == to_json(
+    ...     {"a": 1, "rows": [{"n": 0}, {"n": 1}]}
+    ... )
+    True
+    """
+    before = "{\n  "
+    for key, value in content.items():
+        yield f"{before}{json.dumps(key)}: "
+        yield from _rows(value) if isinstance(value, Rows) else (_indented(value, 1),)
+        before = ",\n  "
+    yield "\n}" if content else "{}"
+
+
+def _rows(rows: Rows) -> Iterator[str]:
+    before = "[\n    "
+    for row in rows:
+        yield f"{before}{_indented(row, 2)}"
+        before = ",\n    "
+    yield "\n  ]" if before.startswith(",") else "[]"
+
+
+def _indented(value: Any, level: int) -> str:
+    return json.dumps(_plain(value), indent=2, allow_nan=False).replace("\n", "\n" + "  " * level)
+
+
+def print_json(content: dict[str, Any], to: Path | None = None) -> None:
+    """Write JSON piece by piece, to a file or for whoever reads the output."""
+    if to is None:
+        pieces = json_pieces(content)
+        while many := list(islice(pieces, MANY)):
+            typer.echo("".join(many), nl=False)
+        typer.echo("")
+        return
+    with written(to, "file") as partial, partial.open("w", encoding="utf-8") as file:
+        file.writelines(json_pieces(content))
+        file.write("\n")
 
 
 def _plain(value: Any) -> Any:

@@ -98,6 +98,7 @@ def simulate(
     """
     from sojourn.cli.arguments import make_scenario, override, tasks_of, whole
     from sojourn.cli.promises import server_rate as promised_rate
+    from sojourn.cli.show import say
     from sojourn.fleet import Fleet
     from sojourn.folders import made
     from sojourn.plan_text import plan_of
@@ -123,7 +124,7 @@ def simulate(
         if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
             raise typer.Exit(130)
         if trace_path is not None and summary_path is None and not as_json:
-            typer.echo(f"wrote {trace_path}", err=True)
+            say(f"wrote {trace_path}", err=True)
         summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
         slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
         exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
@@ -156,13 +157,13 @@ def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path 
 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
-    from sojourn.cli.show import progress
+    from sojourn.cli.show import progress, say
     from sojourn.simulation.record import record
 
     with progress("writing the trace") as report:
         complete = record(fleet, plan, steps, path, progress=report, **origin)
     if not complete:
-        typer.echo(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
+        say(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
     return complete
 
 
@@ -177,22 +178,20 @@ def _measure(
 
 
 def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: bool) -> None:
-    from sojourn.cli.show import attempts, to_json
-    from sojourn.files import write_text
+    from sojourn.cli.show import attempts, print_json, say
 
-    text = to_json(content(summary, exact)) if as_json or path is not None else ""
     with attempts() as attempt:
         if path is not None:
-            attempt(write_text, path, text + "\n", "summary")
+            attempt(print_json, content(summary, exact), path)
         if as_json:
-            typer.echo(text)
+            print_json(content(summary, exact))
         else:
             _print(summary, exact)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
-        typer.echo(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
+        say(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
     elif path is not None:
-        typer.echo(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
+        say(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
 
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
@@ -200,6 +199,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     from dataclasses import asdict
 
     from sojourn.cli.promises import against_simulation
+    from sojourn.cli.show import Rows
     from sojourn.simulation.memory import memory_of
     from sojourn.version import __version__
 
@@ -209,7 +209,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     def pair(estimate: "Estimate", g: int) -> dict[str, float]:
         return {"value": float(estimate.value[g]), "standard_error": float(estimate.error[g])}
 
-    groups = [
+    groups = Rows(
         {
             "name": fleet.name[g],
             "count": int(fleet.count[g]),
@@ -219,7 +219,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
             **{key: {**pair(getattr(summary, key), g), "exact": values[key][g]} for key in ESTIMATES},
         }
         for g in range(fleet.groups)
-    ]
+    )
     flow = summary.throughput
     checked = against_simulation(plan, summary)
     return {

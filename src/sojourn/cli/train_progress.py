@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import SojournError
+from sojourn.shown import visible
 
 
 @contextmanager
@@ -35,18 +36,18 @@ def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         task = progress.add_task("loading", total=None, visible=False)
         last: list[str] = []
 
         def report(what: str, done: int, total: int) -> None:
             if total == 0:
-                console.print(what, markup=False, highlight=False, soft_wrap=True)
+                console.print(visible(what), markup=False, highlight=False, soft_wrap=True)
                 return
             if last != [what]:
                 last[:] = [what]
-                progress.reset(task, description=what, total=total, visible=True)
+                progress.reset(task, description=visible(what), total=total, visible=True)
             progress.update(task, completed=done, total=total)
 
         yield report

@@ -11,6 +11,9 @@ from sojourn.data.chance import POINTS, generator
 from sojourn.data.dataset import Dataset
 from sojourn.data.problem import Floats, Integers, Problem
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.memory import check_memory
+from sojourn.shown import quoted
+from sojourn.values import LARGEST
 
 NEWTON_STEPS = 100
 
@@ -137,14 +140,16 @@ def quadratic(
     """
     _at_least(1, "quadratic", dimension=dimension, clients=clients, examples=examples, condition=condition)
     _at_least(0, "quadratic", heterogeneity=heterogeneity, noise=noise)
+    _check_room("quadratic", dimension, clients, examples)
     if not 0 < largest < math.inf:
         raise InvalidInput(f"quadratic: largest must be positive and finite, got {largest}")
     rng = generator(seed, POINTS)
-    centres = heterogeneity * rng.standard_normal((clients, dimension))
-    train, test = (
-        _rows(centres[:, None] + noise * rng.standard_normal((clients, many, dimension)))
-        for many in (examples, _tests(examples))
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # the dataset refuses what is too large
+        centres = heterogeneity * rng.standard_normal((clients, dimension))
+        train, test = (
+            _rows(centres[:, None] + noise * rng.standard_normal((clients, many, dimension)))
+            for many in (examples, _tests(examples))
+        )
     owner = np.repeat(np.arange(clients), examples)
     dataset = Dataset("quadratic", train, np.zeros(len(train)), test, np.zeros(len(test)), owner=owner)
     return Quadratic(dataset, largest * condition ** -(np.arange(dimension) / max(1, dimension - 1)))
@@ -166,6 +171,7 @@ def logistic(
     """
     _at_least(1, "logistic", dimension=dimension, clients=clients, examples=examples)
     _at_least(0, "logistic", shift=shift, angle=angle)
+    _check_room("logistic", dimension, clients, examples)
     if not 0 < l2 < math.inf:
         raise InvalidInput(f"logistic: l2 must be positive and finite, else there may be no optimum, got {l2}")
     rng = generator(seed, POINTS)
@@ -173,8 +179,9 @@ def logistic(
     x = rng.standard_normal((clients, both, dimension)) / np.sqrt(np.arange(1, dimension + 1))
     truth = 2 * rng.standard_normal(dimension)
     y = (rng.random((clients, both)) < 1 / (1 + np.exp(-x @ truth))).astype(np.int64)
-    for client in range(clients):
-        x[client] = x[client] @ _turn(dimension, angle, rng) + shift * rng.standard_normal(dimension)
+    with np.errstate(over="ignore", invalid="ignore"):  # the dataset refuses what is too large
+        for client in range(clients):
+            x[client] = x[client] @ _turn(dimension, angle, rng) + shift * rng.standard_normal(dimension)
     train, test = _rows(x[:, :examples]), _rows(x[:, examples:])
     owner = np.repeat(np.arange(clients), examples)
     return Logistic(
@@ -194,7 +201,7 @@ def _turn(dimension: int, angle: float, rng: np.random.Generator) -> Floats:
 
 def _rows(points: Floats) -> NDArray[np.float32]:
     """One row a point, in the precision in which they are learnt from."""
-    with np.errstate(over="ignore"):  # the dataset refuses what is too large
+    with np.errstate(over="ignore", invalid="ignore"):
         return points.reshape(-1, points.shape[-1]).astype(np.float32)
 
 
@@ -205,5 +212,13 @@ def _tests(examples: int) -> int:
 
 def _at_least(low: int, what: str, **values: float) -> None:
     for key, value in values.items():
+        if not low <= value <= LARGEST and isinstance(value, int):
+            raise InvalidInput(f"{what}: {key} must be a whole number from {low} to 2^63 - 1, got {quoted(value)}")
         if not (math.isfinite(value) and value >= low):
             raise InvalidInput(f"{what}: {key} must be finite and at least {low}, got {value}")
+
+
+def _check_room(what: str, dimension: int, clients: int, examples: int) -> None:
+    """Numbers of eight bytes, a few times over; and a matrix for each turn of the logistic problem."""
+    numbers = dimension * (4 * clients * examples + (2 * dimension if what == "logistic" else 0))
+    check_memory(8 * numbers, f"dataset {what}", "lower its dimension, clients or examples")

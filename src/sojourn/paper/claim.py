@@ -4,7 +4,6 @@ A verdict is never written by hand. An experiment says which conditions it looke
 make `agrees`, none `disagrees`, some `partly`; without a condition the paper has no number there: `not stated`.
 """
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from sojourn.csv_file import write_csv
+from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import UnreadableFile
 
 Verdict = Literal["agrees", "disagrees", "partly", "not stated"]
@@ -121,17 +120,15 @@ def write_claims(path: Path, claims: Sequence[Claim], experiments: Sequence[str]
     rows = [asdict(one) for one in claims]
     if experiments:
         rows = [{"experiment": name, **row} for name, row in zip(experiments, rows, strict=True)]
-    write_csv(path, rows)
+    write_csv(path, rows, read_back=True)
 
 
 def read_claims(path: Path) -> list[Claim]:
     """Read claims written by `write_claims`."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            claims = [_read(row) for row in csv.DictReader(file)]
-    except (OSError, KeyError, UnicodeDecodeError):
+        return [_read(row) for row in read_csv(path, "claims file")]
+    except (UnreadableFile, KeyError):
         raise UnreadableFile(f"claims file {path} cannot be read; give --overwrite to make it again") from None
-    return claims
 
 
 def _read(row: dict[str, str]) -> Claim:

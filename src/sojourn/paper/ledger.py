@@ -6,14 +6,13 @@ curves.csv    a row an evaluation of each
 A cell that stands in a ledger need not be trained again, wherever it was trained.
 """
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sojourn.csv_file import write_csv
+from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import SojournError, UnreadableFile
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.found import Found, find
@@ -49,7 +48,7 @@ class Ledger:
             raise UnreadableFile(f"{folder} is a file, ledgers lie in a folder; name another")
         for row in _rows(ledger.folder / "runs.csv", "cell", "state"):
             ledger.runs[row["cell"]] = row
-        for row in _rows(ledger.folder / "curves.csv", "cell", "accuracy"):
+        for row in _rows(ledger.folder / "curves.csv", "cell", "accuracy", "received"):
             ledger.curves.setdefault(row.pop("cell"), []).append({key: _number(row[key]) for key in row})
         bare = next((cell for cell in ledger.runs if cell not in ledger.curves), None)
         if bare is not None:
@@ -91,8 +90,8 @@ class Ledger:
 
     def save(self) -> None:
         """Write both files."""
-        write_csv(self.folder / "curves.csv", self._lines())
-        write_csv(self.folder / "runs.csv", self.runs.values())
+        write_csv(self.folder / "curves.csv", self._lines(), read_back=True)
+        write_csv(self.folder / "runs.csv", self.runs.values(), read_back=True)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for cell, rows in self.curves.items():
@@ -137,18 +136,7 @@ def _told(cell: Cell) -> dict[str, Any]:
 def _rows(path: Path, *needed: str) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or needed  # one without runs is written empty
-            rows = list(reader)
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise UnreadableFile(f"{path} cannot be read ({error}); restore it, or remove it to train anew") from None
-    faults = [f"no column {key}" for key in needed if key not in columns]
-    faults += [f"a row without {key}" for row in rows for key in columns if row.get(key) is None]
-    if faults:
-        raise UnreadableFile(f"{path} has {faults[0]}: it is no ledger; restore it, or name another folder")
-    return rows
+    return read_csv(path, "ledger", needed, "it is no ledger; restore it, or name another folder")
 
 
 def _number(text: str | None) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.files import check_place, write_text
+from sojourn.files import check_place, read_text, write_text
 from sojourn.paper.claim import Claim
 from sojourn.paper.experiment import Experiment
 
@@ -56,10 +56,7 @@ def update_page(path: Path, found: Found, fast: bool) -> None:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise UnreadableFile(f"page {path} cannot be read; check the path") from None
+    return read_text(path, "page")
 
 
 def _replaced(text: str, name: str, content: str, path: Path) -> str:

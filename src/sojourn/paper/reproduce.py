@@ -1,18 +1,17 @@
 """Running an experiment into its folder, which is complete or absent."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sojourn.errors import InvalidInput, UnwritableFile
-from sojourn.files import write_json, write_text
+from sojourn.errors import InvalidInput, SojournError, UnwritableFile
+from sojourn.files import read_json, write_json, write_text
 from sojourn.folders import check_folder, filled
 from sojourn.paper.claim import Claim, read_claims, write_claims
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.page import whole_page
+from sojourn.values import number, table
 from sojourn.version import __version__
 
 FACTS = "experiment.json"
@@ -79,10 +78,10 @@ def reproduce(experiment: Experiment, out: Path, fast: bool, watch: Watch, overw
 
 def _kept(experiment: Experiment, folder: Path, fast: bool) -> Outcome:
     try:
-        facts: dict[str, Any] = json.loads((folder / FACTS).read_text("utf-8"))
-        made = (facts["sojourn"], facts["fast"])
-        seconds = float(facts["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
+        facts = table(read_json(folder / FACTS, "facts"), "facts")
+        made = (facts.get("sojourn"), facts.get("fast"))
+        seconds = number(facts.get("seconds"), "seconds")
+    except SojournError:
         raise InvalidInput(f"{folder} exists and is no finished experiment; name another --out") from None
     if made != (__version__, fast):
         what = f"{'a fast' if made[1] else 'a full'} run of sojourn {made[0]}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
 from sojourn.sweep.axes import AXES
 
 LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
@@ -22,7 +22,7 @@ def comparison_picture(
             rows = [row for row in curves if row["method"] == name and row["axis"] == axis]
             at = [row["at"] for row in rows]
             colour, dashes = COLOURS[index % len(COLOURS)], ("-", "--", ":")[index // len(COLOURS) % 3]
-            panel.plot(at, [row[key] for row in rows], color=colour, ls=dashes, lw=1.5, label=name)
+            panel.plot(at, [row[key] for row in rows], color=colour, ls=dashes, lw=1.5, label=words(name, MOST_NAME))
             low, high = ([row[f"{key}_{end}"] for row in rows] for end in ("low", "high"))
             panel.fill_between(at, low, high, color=colour, alpha=0.18, lw=0)
         if target is not None:
@@ -34,7 +34,7 @@ def comparison_picture(
     if key == "accuracy":  # Student's interval knows of no such bounds
         panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
     _legend(figure, *panels[0, 0].get_legend_handles_labels())
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(words(title), fontsize=11)
     return save(figure, path)
 
 

@@ -1,5 +1,6 @@
 """Pictures: each function draws one and writes it as SVG and PNG."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from sojourn.errors import SojournError
 from sojourn.files import written
 from sojourn.fleet import Fleet
+from sojourn.shown import short
 from sojourn.trace import Trace
 
 COLOURS = ("#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7768ae", "#5c6b73")
+MOST_WORDS, MOST_NAME = 160, 80  # characters of a title, and of a name in a legend
 
 
 def staleness_histograms(
@@ -30,11 +33,12 @@ def staleness_histograms(
         axis.axvline(values.mean(), color="black", lw=1.2, label=f"simulated mean {values.mean():.4g}")
         if exact is not None:
             axis.axvline(exact[index], color="black", lw=1.2, ls=":", label=f"exact mean {exact[index]:.4g}")
-        axis.set_title(f"{fleet.name[index]}: {fleet.count[index]} clients at rate {fleet.rate[index]:g}", fontsize=10)
+        title_of = f"{fleet.name[index]}: {fleet.count[index]} clients at rate {fleet.rate[index]:g}"
+        axis.set_title(words(title_of), fontsize=10)
         axis.set_xlabel("staleness (server steps; the oldest 1% lie beyond)")
         axis.set_ylabel("updates")
         axis.legend(frameon=False, fontsize=8)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(words(title), fontsize=11)
     return save(figure, path)
 
 
@@ -62,7 +66,7 @@ def who_holds_what(table: NDArray[np.int64], path: str | Path, title: str) -> li
     if table.size <= 150:
         _write_counts(below, table)
     figure.colorbar(image, ax=below, label="examples of the class", pad=0.02)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(words(title), fontsize=11)
     return save(figure, path)
 
 
@@ -71,6 +75,19 @@ def _write_counts(axis: Any, table: NDArray[np.int64]) -> None:
         if count:
             colour = "white" if count > 0.55 * table.max() else "black"
             axis.text(client, label, str(count), ha="center", va="center", fontsize=7, color=colour)
+
+
+def words(text: str, most: int = MOST_WORDS) -> str:
+    r"""A name or a title as a picture is given it, so that it is drawn as it is written.
+
+    Dollars make no formula, an underscore in front does not keep a name out of the legend, and what would not print is
+    shown as what it is.
+
+    >>> print(words("$x_1$"), words("_hidden"))
+    \$x_1\$  _hidden
+    """
+    shown = short(text, most).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def save(figure: Any, path: str | Path) -> list[Path]:
@@ -97,6 +114,7 @@ def pyplot() -> Any:
         raise SojournError("pictures need matplotlib, which is not installed; pip install 'sojourn[report]'") from None
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "sojourn"
+    warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a name may be in any script
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9})

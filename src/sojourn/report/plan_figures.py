@@ -11,7 +11,7 @@ from sojourn.folders import made
 from sojourn.plan import Plan
 from sojourn.planner.family import speed_clusters
 from sojourn.planner.search import Planned
-from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.figures import COLOURS, pyplot, save, words
 from sojourn.theory.analysis import analyze
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ def value_around(planned: Planned, path: str | Path) -> list[Path]:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.8))
     _over_sampling(planned, left)
     _over_concurrency(planned, right)
-    figure.suptitle(planned.objective.name, fontsize=11)
+    figure.suptitle(words(planned.objective.name), fontsize=11)
     return save(figure, path)
 
 

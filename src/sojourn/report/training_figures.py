@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
 
 AXES = (("received", "updates received"), ("time", "virtual time"))
 
@@ -17,10 +17,16 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, 
     for axis, (key, said) in zip(axes, AXES, strict=True):
         for index, (name, rows) in enumerate(runs.items()):
             colour = COLOURS[index % len(COLOURS)]
-            axis.plot([row[key] for row in rows], [row[shown] for row in rows], color=colour, lw=1.5, label=name)
+            axis.plot(
+                [row[key] for row in rows],
+                [row[shown] for row in rows],
+                color=colour,
+                lw=1.5,
+                label=words(name, MOST_NAME),
+            )
         axis.set(xlabel=said, xlim=(0, None))
         axis.grid(alpha=0.25)
     axes[0].set_ylabel(label)
     axes[1].legend(frameon=False, fontsize=8)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(words(title), fontsize=11)
     return save(figure, path)

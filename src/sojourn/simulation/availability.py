@@ -15,9 +15,7 @@ its client. Once that holds for every task in flight, or 20 million events pass 
 clients come and go or tasks are lost, the run stops with an error.
 """
 
-import csv
 import math
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -26,7 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.call_text import parse_call
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.csv_file import read_lines
+from sojourn.errors import InvalidInput, cut
+from sojourn.files import read_toml
+from sojourn.values import items, number, numbers, table, text
 
 KINDS = ("always", "churn", "diurnal", "table")
 _OPTIONS: dict[str, Callable[[str], Any]] = {
@@ -114,55 +115,70 @@ class Availability:
     def load(cls, path: str | Path) -> tuple["Availability", ...]:
         """Read a TOML file of [[availability]] tables, or a CSV of intervals with the columns group,from,to."""
         source = Path(path)
-        try:
-            if source.suffix == ".csv":
-                return _from_csv(source)
-            with source.open("rb") as file:
-                tables = tomllib.load(file).get("availability", [])
-        except (FileNotFoundError, IsADirectoryError):
-            raise UnreadableFile(f"availability file {path} does not exist; check the path") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UnreadableFile(f"availability file {path} is not valid TOML: {error}") from None
+        if source.suffix == ".csv":
+            return _from_csv(source)
+        tables = read_toml(source, "availability file").get("availability", [])
         if not isinstance(tables, list) or not tables:
             raise InvalidInput(f"{path}: availability must be a list of [[availability]] tables, got none")
-        return tuple(_from_table(source, table) for table in tables)
+        return tuple(_from_table(source, one) for one in tables)
 
 
-def _from_table(path: Path, table: dict[str, Any]) -> Availability:
-    known = {item.name for item in fields(Availability)}
-    for key in table:
-        if key not in known:
-            raise InvalidInput(
-                f"{path}: unknown key '{key}' in [[availability]]; the keys are {', '.join(sorted(known))}"
-            )
-    values = dict(table)
+_Reader = Callable[[Any, str], Any]
+"""Takes a value and its name."""
+
+
+def _from_table(path: Path, given: Any) -> Availability:
+    known: dict[str, _Reader] = {item.name: _READERS.get(item.name, number) for item in fields(Availability)}
     try:
-        for key in ("intervals", "changes"):
-            if key in table:
-                values[key] = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in table[key])
-        if "groups" in table:
-            values["groups"] = tuple(table["groups"])
-        return Availability(**values)
+        found = table(given, "[[availability]]")
+        for key in found:
+            if key not in known:
+                raise InvalidInput(f"unknown key '{key}' in [[availability]]; the keys are {', '.join(sorted(known))}")
+        return Availability(**{key: known[key](value, key) for key, value in found.items()})
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{path}: a value in [[availability]] has the wrong kind: {error}") from None
+
+
+def _pairs(value: Any, what: str) -> tuple[tuple[float, float], ...]:
+    found = [numbers(pair, f"a pair of {what}") for pair in items(value, what)]
+    if any(len(pair) != 2 for pair in found):
+        raise InvalidInput(f"{what} must hold pairs of numbers, got {found}")
+    return tuple((one, other) for one, other in found)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    return tuple(text(one, f"a name of {what}") for one in items(value, what))
+
+
+_READERS: dict[str, _Reader] = {
+    "name": text,
+    "leave": text,
+    "groups": _names,
+    "intervals": _pairs,
+    "changes": _pairs,
+}
 
 
 def _from_csv(path: Path) -> tuple[Availability, ...]:
     intervals: dict[str, list[tuple[float, float]]] = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        if set(rows.fieldnames or ()) != {"group", "from", "to"}:
-            raise InvalidInput(f"{path}: columns must be group,from,to, got {','.join(rows.fieldnames or ())}")
-        for row in rows:
-            if None in row:
-                raise InvalidInput(f"{path}, line {rows.line_num}: an interval is group,from,to, got more cells")
-            try:
-                intervals.setdefault(row["group"], []).append((float(row["from"]), float(row["to"])))
-            except (TypeError, ValueError):
-                raise InvalidInput(f"{path}, line {rows.line_num}: from and to must be numbers, got {row}") from None
-    return tuple(
-        Availability("table", intervals=tuple(sorted(spans)), groups=(group,) if group else None)
-        for group, spans in intervals.items()
-    )
+    lines = read_lines(path, "availability file")
+    head = next(lines, (0, []))[1]
+    if sorted(head) != ["from", "group", "to"]:
+        raise InvalidInput(f"{path}: columns must be group,from,to, got {','.join(head)}")
+    for line, cells in lines:
+        if not cells:
+            continue
+        try:
+            row = dict(zip(head, cells, strict=True))
+            intervals.setdefault(row["group"], []).append((float(row["from"]), float(row["to"])))
+        except ValueError:
+            raise InvalidInput(f"{path}, line {line}: from and to must be numbers, got {', '.join(cells)}") from None
+    if not intervals:
+        raise InvalidInput(f"{path}: an availability needs at least one interval, got none; add a row group,from,to")
+    try:
+        return tuple(
+            Availability("table", intervals=tuple(sorted(spans)), groups=(group,) if group else None)
+            for group, spans in intervals.items()
+        )
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None

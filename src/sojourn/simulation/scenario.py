@@ -19,6 +19,7 @@ from sojourn.call_text import parse_call
 from sojourn.errors import InvalidInput
 from sojourn.fleet import LEAST_RATE
 from sojourn.law import EXPONENTIAL, Law
+from sojourn.plan import MOST_TASKS
 from sojourn.simulation.availability import Availability
 
 QUEUED = ("routed", "pure", "shuffled", "idle")
@@ -57,7 +58,7 @@ class Dispatcher:
             if not (math.isfinite(value) and value >= 0):
                 raise InvalidInput(f"dispatcher {self.name}: {name} must be non-negative and finite, got {value}")
         for name, count in (("wait", self.wait), ("contacts", self.contacts)):
-            if count is not None and (count != int(count) or count < 1):
+            if count is not None and not (1 <= count <= MOST_TASKS and count == int(count)):
                 raise InvalidInput(f"dispatcher {self.name}: {name} must be a whole number of at least 1, got {count}")
         if self.name == "periodic" and (self.contacts is None or self.waiting + self.interaction <= 0):
             raise InvalidInput(
@@ -70,7 +71,7 @@ class Dispatcher:
         """Read the text form."""
         name, options = parse_call("dispatcher", text, {item.name: float for item in fields(cls)[1:]})
         for key in ("wait", "contacts"):
-            if key in options and options[key] == int(options[key]):
+            if key in options and math.isfinite(options[key]) and options[key] == int(options[key]):
                 options[key] = int(options[key])
         return cls(name, **options)
 

@@ -13,11 +13,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from sojourn.errors import SojournError
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.plan_text import plan_of
 from sojourn.train.config import TrainConfig
 from sojourn.train.read_metrics import read_metrics
+from sojourn.values import table
 
 DIVERGED = "diverged.json"
 MOST_SUMMARY = 2**20  # bytes
@@ -85,10 +87,10 @@ def ended(folder: Path) -> str | None:
     """How the run in a folder ended, `complete` or `diverged`; None = it has not."""
     for name, word in (("summary.json", "complete"), (DIVERGED, "diverged")):
         try:
-            facts = read_json(folder / name, "summary", MOST_SUMMARY)
+            facts = table(read_json(folder / name, "summary", MOST_SUMMARY), "summary")
             rows = read_metrics(folder)
-            whole = word == "diverged" or rows[-1]["received"] == facts["received"]
-        except (OSError, ValueError, KeyError, IndexError, TypeError):  # not there, or half copied
+            whole = bool(rows) and (word == "diverged" or rows[-1]["received"] == facts.get("received"))
+        except (SojournError, KeyError):  # not there, or half copied
             continue
         if rows and whole:
             return word

@@ -1,5 +1,6 @@
 """A comparison, as one TOML file or a few flags describe it: methods, seeds, how rates are tuned."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,14 +9,18 @@ from typing import Any
 from sojourn.call_text import listed, nearest
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.shown import quoted
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.seeds import seeds_of
 from sojourn.sweep.target import Target
 from sojourn.train.config import TrainConfig, check_keys
+from sojourn.values import numbers, text
 
 FIRST_TUNING_SEED = 10_000
 NEVER = 10**9  # updates between two evaluations of a trial: only its end is looked at
 JUDGED = ("loss", "accuracy")
+MOST_METHODS = 10_000
+MOST_EXTENSIONS = 1000
 # what makes a comparison fair is the same for all: the world, the data, the objective, the budget
 COMMON = (
     *("fleet", "data", "holdout", "judged_on", "partition", "model", "seed", "dtype", "augment", "order"),
@@ -79,8 +84,9 @@ class Tuning:
             raise InvalidInput(f"tuning: by must be {listed(JUDGED)}, got '{self.by}'")
         if not 0 < self.holdout < 1:
             raise InvalidInput(f"tuning: holdout must be a share between 0 and 1, got {self.holdout}")
-        if self.extensions < 0:
-            raise InvalidInput(f"tuning: extensions must not be negative, got {self.extensions}")
+        if not 0 <= self.extensions <= MOST_EXTENSIONS:
+            rule = f"a whole number from 0 to {MOST_EXTENSIONS}"
+            raise InvalidInput(f"tuning: extensions must be {rule}, got {quoted(self.extensions)}")
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,8 @@ class Comparison:
         names = [method.name for method in self.methods]
         if not names:
             raise InvalidInput("a comparison needs at least one method, got none; give --method or [[method]]")
-        for name in names:
-            if names.count(name) > 1:
+        for name, times in Counter(names).items():
+            if times > 1:
                 raise InvalidInput(f"methods must have different names, got '{name}' twice; give them names")
         if self.baseline is None:
             object.__setattr__(self, "baseline", names[0])
@@ -145,8 +151,8 @@ class Comparison:
             _crossed(_methods(content, "method", where), _methods(content, "plan", where)),
             seeds,
             _tuning(_table(content, "tuning", where), where),
-            None if target is None else Target.parse(str(target)),
-            content.get("baseline"),
+            None if target is None else Target.parse(text(target, f"{where}: target")),
+            None if content.get("baseline") is None else text(content["baseline"], f"{where}: baseline"),
         )
 
     def trial(self, method: Method, rate: float, seed: int) -> Cell:
@@ -177,6 +183,8 @@ def _excluded(key: str, own: Mapping[str, Any]) -> bool:
 
 def _crossed(methods: Sequence[Method], plans: Sequence[Method]) -> tuple[Method, ...]:
     """Every method under every plan; methods that bring a plan of their own stay as they are."""
+    if len(methods) * len(plans) > MOST_METHODS:
+        raise InvalidInput(f"a comparison may have at most {MOST_METHODS:,} methods, got {len(methods) * len(plans):,}")
     crossed: list[Method] = []
     for method in methods:
         if not plans or any(key in method.keys for key in PLANNED):
@@ -207,9 +215,7 @@ def _tuning(table: Mapping[str, Any], where: str) -> Tuning:
     keys = dict(table)
     if "rates" in keys:
         rates = keys["rates"]
-        if not isinstance(rates, list) or any(not isinstance(one, int | float) for one in rates):
-            raise InvalidInput(f"{where}: rates must be a list of numbers, got {rates!r}")
-        keys["rates"] = tuple(rates)
+        keys["rates"] = tuple(numbers(rates, f"{where}: rates"))
     if "seeds" in keys:
         keys["seeds"] = seeds_of(keys["seeds"], f"{where}: seeds of [tuning]", FIRST_TUNING_SEED)
     for key, kind, said in (
@@ -217,15 +223,17 @@ def _tuning(table: Mapping[str, Any], where: str) -> Tuning:
         ("extensions", int, "a whole number"),
         ("refit", bool, "true or false"),
     ):
-        if not isinstance(keys.get(key, kind()), kind):
-            raise InvalidInput(f"{where}: {key} of [tuning] must be {said}, got {keys[key]!r}")
+        if not isinstance(keys.get(key, kind()), kind) or (kind is int and isinstance(keys.get(key), bool)):
+            raise InvalidInput(f"{where}: {key} of [tuning] must be {said}, got {quoted(keys[key])}")
+    if "by" in keys:
+        text(keys["by"], f"{where}: by of [tuning]")
     return Tuning(**keys)
 
 
 def _table(content: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     table = content.get(key, {})
     if not isinstance(table, Mapping):
-        raise InvalidInput(f"{where}: {key} must be a table, got {table!r}; write [{key}]")
+        raise InvalidInput(f"{where}: {key} must be a table, got {quoted(table)}; write [{key}]")
     return table
 
 

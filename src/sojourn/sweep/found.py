@@ -1,6 +1,5 @@
 """What a cell came to, read from its folder."""
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.errors import UnreadableFile
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import read_json
 from sojourn.sweep.cell import Cell, Cells, ended
 from sojourn.train.read_metrics import read_metrics
+from sojourn.values import items, optional_number, table, text, whole
 
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 
@@ -39,8 +40,8 @@ class Found:
         """What config.json says of it."""
         path = self.folder / "config.json"
         try:
-            return dict(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError) as error:
+            return _checked(table(read_json(path, "configuration"), "it"))
+        except (InvalidInput, UnreadableFile) as error:
             raise UnreadableFile(f"{path} cannot be read ({error}); remove the folder of this cell") from None
 
     @property
@@ -54,6 +55,8 @@ class Found:
 
     def column(self, key: str) -> NDArray[np.float64]:
         """A column of the metrics."""
+        if key not in self.rows[0]:
+            raise UnreadableFile(f"the metrics of {self.folder} have no column {key}; remove the folder of this cell")
         return np.array([row[key] for row in self.rows])
 
     def identity(self) -> dict[str, Any]:
@@ -61,6 +64,22 @@ class Found:
         config, versions = self.facts["config"], self.facts["versions"]
         hashes = {key: self.facts[key] for key in IDENTITY}
         return {**hashes, "device": config["device"], "execution": config["execution"], **versions}
+
+
+def _checked(facts: dict[str, Any]) -> dict[str, Any]:
+    """What config.json says, once all that is asked for later is there and of its kind."""
+    config, versions = table(facts.get("config"), "config"), table(facts.get("versions"), "versions")
+    for key in IDENTITY:
+        text(facts.get(key), key)
+    for key in ("device", "execution"):
+        text(config.get(key), key)
+    for key, value in versions.items():
+        text(value, f"version of {key}")
+    for key in items(facts.get("unused", []), "unused"):
+        text(key, "a key of unused")
+    optional_number(config.get("rate"), "rate")
+    whole(facts.get("parameters"), "parameters")
+    return facts
 
 
 def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, Found]:

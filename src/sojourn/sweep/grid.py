@@ -1,6 +1,7 @@
 """A sweep: every combination of a grid's values with every seed, as one TOML file describes it."""
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,12 @@ from typing import Any
 
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.shown import quoted
 from sojourn.sweep.cell import Cell
 from sojourn.sweep.seeds import seeds_of
 from sojourn.train.config import TrainConfig, check_keys
+
+MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class Grid:
                 check_keys({key: value}, "grid")
             if key in self.run:
                 raise InvalidInput(f"grid: {key} stands in [run] too; leave it in one of them")
+        many = math.prod(len(values) for values in self.values.values()) * len(self.seeds)
+        if many > MOST_CELLS:
+            raise InvalidInput(f"a sweep may have at most {MOST_CELLS:,} cells, got {quoted(many)}; shorten the lists")
 
     @classmethod
     def load(cls, path: str | Path) -> "Grid":

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_toml, write_text
+from sojourn.shown import quoted
 from sojourn.theory.constants import Constants
+from sojourn.values import items, number, numbers, table, whole
 from sojourn.version import __version__
 
 SCHEMA = 1
@@ -120,11 +122,13 @@ class Calibration:
                 f"constants file {path} has schema {told.get('schema')}, this sojourn reads {SCHEMA}; use a newer one"
             )
         try:
-            four: dict[str, Any] = {key: Measured(content[key], *told["interval"][key]) for key in KEYS}
-            plain = {key: told[key] for key in ("confidence", "clients", "asked", "gradients", "products", "exact")}
-            points = tuple(_point(one) for one in told["point"])
-            return cls(**four, **plain, points=points, run=told["run"])
-        except (KeyError, TypeError, ValueError) as error:
+            interval = table(told["interval"], "interval")
+            found: dict[str, Any] = {key: _measured([content[key], *items(interval[key], key)], key) for key in KEYS}
+            found |= {key: whole(told[key], key) for key in ("clients", "asked", "gradients", "products")}
+            found |= {"confidence": number(told["confidence"], "confidence"), "exact": bool(told["exact"])}
+            points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
+            return cls(**found, points=points, run=table(told["run"], "run"))
+        except (KeyError, InvalidInput) as error:
             raise UnreadableFile(
                 f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
             ) from None
@@ -190,13 +194,32 @@ def _text(value: Any) -> str:
 
 
 def _point(told: dict[str, Any]) -> PointMeasured:
-    return PointMeasured(**{item.name: _read(told[item.name]) for item in fields(PointMeasured)})
+    readers: dict[Any, Any] = {int: whole, float: number, Measured: _one}
+    readers |= {tuple[float, ...]: _numbers, tuple[Measured, ...]: _several}
+    found: dict[str, Any] = {
+        item.name: readers[item.type](told[item.name], item.name) for item in fields(PointMeasured)
+    }
+    return PointMeasured(**found)
 
 
-def _read(value: Any) -> Any:
-    if isinstance(value, dict) and isinstance(value["value"], list):
-        rows = zip(*(value[key] for key in Measured._fields), strict=True)
-        return tuple(Measured(*row) for row in rows)
-    if isinstance(value, dict):
-        return Measured(**value)
-    return tuple(value) if isinstance(value, list) else value
+def _measured(three: Sequence[Any], what: str) -> Measured:
+    if len(three) != len(Measured._fields):
+        raise InvalidInput(f"{what} must be a value with the two ends of its interval, got {quoted(list(three))}")
+    return Measured(*(number(one, what) for one in three))
+
+
+def _one(value: Any, what: str) -> Measured:
+    return _measured([table(value, what)[key] for key in Measured._fields], what)
+
+
+def _numbers(value: Any, what: str) -> tuple[float, ...]:
+    return tuple(numbers(value, what))
+
+
+def _several(value: Any, what: str) -> tuple[Measured, ...]:
+    if value == []:  # none were measured
+        return ()
+    columns = [numbers(table(value, what)[key], what) for key in Measured._fields]
+    if len({len(column) for column in columns}) > 1:
+        raise InvalidInput(f"{what} must have as many values as ends of intervals, got {list(map(len, columns))}")
+    return tuple(Measured(*row) for row in zip(*columns, strict=True))

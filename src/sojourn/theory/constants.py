@@ -6,6 +6,8 @@ from pathlib import Path
 
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.shown import quoted
+from sojourn.values import number
 
 KEYS = ("A", "L", "B", "sigma2", "G2", "R2", "rho2")
 
@@ -41,9 +43,12 @@ class Constants:
             lowest = "positive" if key in ("A", "L", "B") else "non-negative"
             if value is None:
                 continue
-            good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            try:
+                good = math.isfinite(number(value, key))
+            except InvalidInput:
+                good = False
             if not good or value < 0 or (value == 0 and lowest == "positive"):
-                raise InvalidInput(f"constant {key} must be {lowest} and finite, got {value!r}")
+                raise InvalidInput(f"constant {key} must be {lowest} and finite, got {quoted(value)}")
         apart = self.sigma2 is not None and self.G2 is not None
         if self.B is None and not apart:
             missing = "G2" if self.sigma2 is not None else "sigma2" if self.G2 is not None else "B"
@@ -54,6 +59,8 @@ class Constants:
             raise InvalidInput(f"constant rho2 ({self.rho2}) needs sigma2 and G2 apart, got B; give sigma2 and G2")
         if self.R2 is not None and not apart:
             raise InvalidInput("constant R2 goes with sigma2 and G2 apart, got B; give sigma2 and G2, or leave R2 out")
+        if not self.noise < math.inf:
+            raise InvalidInput(f"2 (1 + rho2) G2 + sigma2 must be finite, got {self.noise}; give smaller constants")
         if self.noise <= 0:
             raise InvalidInput("sigma2 and G2 must not both be 0: without noise and differences there is no bound")
 

@@ -12,6 +12,7 @@ from sojourn.data.load import load_dataset
 from sojourn.data.partition import Partition, partition
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
+from sojourn.memory import check_memory
 from sojourn.own_code import names_code
 from sojourn.plan_text import plan_of
 from sojourn.simulation.runners import runner
@@ -35,6 +36,8 @@ STEPS = 1000
 RATE = 0.1
 PIECE = 10_000
 LITTLE = 500  # steps at most that a run by time is simulated beyond its end
+A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
+LOOK = 200  # pieces between two looks at the memory, where their number is not known
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
@@ -62,9 +65,12 @@ class Built:
     def simulate(self) -> Trace:
         """The trace of the run; where it ends by time, the trace goes on a little longer."""
         config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
+        check_memory(A_TASK * (config.steps or 0), f"a run of {config.steps} steps", "give fewer steps")
         run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
         pieces: list[Any] = []
         while not _enough(pieces, run.steps, config):
+            if config.steps is None and len(pieces) % LOOK == 0:
+                check_memory(A_TASK * run.steps, f"a run until time {config.time}", "give it less time")
             left = LITTLE if config.steps is None else config.steps - run.steps
             pieces.append(run.rows(min(PIECE, left)))
         pieces.append(run.in_flight())

@@ -10,6 +10,8 @@ from sojourn.call_text import nearest
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.own_code import names_code
+from sojourn.shown import quoted
+from sojourn.values import LARGEST
 
 CHOICES = {
     "dtype": ("float32", "float64"),
@@ -96,6 +98,10 @@ class TrainConfig:
     """Updates between two evaluations; None = fifty over the run."""
 
     def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+                raise InvalidInput(f"{item.name} must be at most 2^63 - 1 in size, got {quoted(value)}")
         for key, words in CHOICES.items():
             if getattr(self, key) not in words:
                 raise InvalidInput(f"{key} must be one of {', '.join(words)}, got '{getattr(self, key)}'")

@@ -8,8 +8,10 @@ from pathlib import Path
 from sojourn.errors import UnreadableFile
 from sojourn.files import write_text, writing
 from sojourn.train.evaluate import PERCENTILES, Judgement
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Replay
 
+WHOLE = ("received", "version", "gradients", "unused", "lost", "bits_up", "bits_down")  # columns of counts
 MOST_GROUPS = 20  # groups that get a staleness column each
 
 
@@ -42,9 +44,13 @@ class Metrics:
             raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
         with writing(self.path, "metrics"):
             os.truncate(self.path, length)
-        rows = list(csv.DictReader(io.StringIO(self.path.read_text("utf-8"))))
+        rows = read_metrics(self.path.parent)
+        if rows and tuple(rows[-1]) != self.columns:
+            raise UnreadableFile(f"{self.path} has other columns than those of its run; put the right one back")
+        if any(not rows[-1][key].is_integer() for key in WHOLE if rows):
+            raise UnreadableFile(f"{self.path} has no whole numbers where there must be some; put the right one back")
         if rows:
-            self.last = {key: int(text) if text.isdigit() else float(text) for key, text in rows[-1].items()}
+            self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 
     def append(self, replay: Replay, found: Judgement) -> None:
         """A row about where the run stands."""

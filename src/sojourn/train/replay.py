@@ -5,6 +5,7 @@ versions live as long as a task in flight needs them, so that at most C are held
 its name alone.
 """
 
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -13,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.trace import Trace
 from sojourn.train.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
 from sojourn.train.executor import Course, Executor, Job, OneByOne, drive
 from sojourn.train.federation import Federation
 from sojourn.train.local import Update
+from sojourn.train.restored import check
 from sojourn.train.storable import storable
 from sojourn.train.timeline import Ended, Name, Recorded, Timeline
 
@@ -195,6 +197,7 @@ class Replay:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Go from the beginning to where a snapshot was taken."""
+        self._check_tree(tree)
         self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
         self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
         self.ready = dict(tree["ready"])
@@ -203,6 +206,34 @@ class Replay:
         self._fresh = self.ended == 0 and not self.pending
         if not self._fresh:
             self._timeline.skip(self.ended)
+
+    def _check_tree(self, tree: dict[str, Any]) -> None:
+        """Refuse what is no snapshot of this run: values of other kinds, models of another size, other tasks."""
+        counts, plain = dict[str, int | float], tuple[int, ...]
+        kinds = {"ended": int, "time": float, "state": type(self.state), "stats": Tensor, "kept": dict[int, Any]}
+        kinds |= {"pending": dict[Name, Pinned], "ready": dict[Name, Ready], "tally": counts}
+        check(tree, {**kinds, "staleness": plain, "between": plain, "arrivals": plain})
+        pinned, ready = tree["pending"].values(), tree["ready"].values()
+        models = [tree["state"].params, *(one.sent.params for one in pinned), *(one.start for one in ready)]
+        models += [vector for one in ready for vector in (one.update.gradient, one.update.delta) if vector is not None]
+        whole = (
+            all(one.shape == self.params.shape and one.dtype == self.params.dtype for one in models),
+            tree["stats"].shape == self.stats.shape,
+            all(len(tree[key]) == self.fleet.groups for key in ("staleness", "between", "arrivals")),
+            tree["tally"].keys() == asdict(self.tally).keys(),
+            tree["ready"].keys() <= tree["pending"].keys(),
+            all(one.update.loss.numel() == 1 for one in ready),
+        )
+        if not (all(whole) and self._at_hand(tree["ended"], tree["tally"]["received"], tree["pending"].keys())):
+            raise UnreadableFile("the checkpoint is none of this run: its models or its tasks are others")
+
+    def _at_hand(self, ended: int, received: int, tasks: Set[Name]) -> bool:
+        """Whether a trace has as many updates received by then, and these tasks in flight."""
+        if not isinstance(self._timeline, Recorded):
+            return True
+        step, flying = self._timeline.at(ended)
+        useless = not tasks and (ended == 0 or received >= self.total)
+        return received == step and (useless or tasks == flying)
 
     def _receive(self, task: Ended, pinned: Pinned, ready: Ready) -> None:
         client = task.name[0]

@@ -36,6 +36,7 @@ from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
 from sojourn.train.metrics import Metrics
 from sojourn.train.replay import Diverged, Replay
+from sojourn.train.restored import check
 from sojourn.train.run_config import facts_of
 from sojourn.train.store import Store
 from sojourn.version import __version__
@@ -255,6 +256,7 @@ class Run:
         for sentence in self.store.refused.values():
             self._warn(f"{sentence}; the one before it is taken, the run goes on from update {step}")
         try:
+            check(tree, {"trace_hash": str, "metrics": int, "losses": tuple[int, float], "replay": dict[str, Any]})
             self._go_to(tree)
         except SojournError:
             raise

@@ -1,11 +1,12 @@
 """Learning rates over steps or over time."""
 
 from dataclasses import dataclass, fields
-from math import cos, inf, isfinite, pi
+from math import cos, inf, isfinite, log, pi
 
 from sojourn.call_text import parse_choice
 from sojourn.errors import InvalidInput
 
+LARGEST = 600.0  # logarithm of a factor
 _OPTIONS = {
     "constant": {},
     "drops": {"at": str, "by": float, "over": str},
@@ -57,6 +58,8 @@ class Schedule:
                 f"{item.name}={getattr(self, item.name)}" for item in fields(self) if item.type == "float"
             )
             raise InvalidInput(f"the numbers of schedule {self.name} must be positive and finite, got {given}")
+        if self.by > 1 and len(self.at) * log(self.by) > LARGEST:
+            raise InvalidInput(f"schedule drops: by must be such that all drops are finite, got {self.by}")
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":

@@ -108,6 +108,14 @@ class Recorded:
     def _at(self, row: int) -> Ended:
         return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
 
+    def at(self, row: int) -> tuple[int, set[Name]]:
+        """Updates received before a row, and the tasks that are in flight then; -1 = there is no such row."""
+        if not 0 <= row <= self._ended:
+            return -1, set()
+        step = sum(self._applied[:row])
+        left = self._order[: self._edges[min(step + 1, len(self._edges) - 1)]]
+        return step, {self._names[one] for one in left if one >= row}
+
     def skip(self, ended: int) -> None:
         """Go to a row."""
         self._row = ended

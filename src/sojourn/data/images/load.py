@@ -103,8 +103,8 @@ def load_images(
 
 
 def _in_folder(name: str, kind: Kind, folder: str, per_class: int | None) -> Source:
-    place = Path(folder).expanduser()
-    if not place.is_dir():
+    place = Path(os.path.expanduser(folder))  # unlike the method of paths it never raises an error
+    if not os.path.isdir(place):
         raise InvalidInput(f"dataset {name}: folder must be a folder that exists, got {folder}")
     source = _search(kind, place, per_class)
     if source is None:
@@ -118,8 +118,8 @@ def _anywhere(name: str, kind: Kind, per_class: int | None, watch: Watch) -> Sou
     searched = [cache_folder()]
     named = os.environ.get(VARIABLE)
     if named:
-        place = Path(named).expanduser()
-        if not place.is_dir():
+        place = Path(os.path.expanduser(named))
+        if not os.path.isdir(place):
             raise InvalidInput(f"{VARIABLE} must name a folder that exists, got {named}")
         source = _search(kind, place, per_class)
         if source is not None:

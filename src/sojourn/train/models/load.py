@@ -9,7 +9,9 @@ from sojourn.call_text import parse_choice
 from sojourn.data.dataset import Dataset
 from sojourn.data.load import load_problem
 from sojourn.errors import InvalidInput
+from sojourn.memory import check_memory
 from sojourn.own_code import names_code, own_function
+from sojourn.shown import quoted
 from sojourn.train.models.resnet import resnet18, resnet20
 from sojourn.train.models.small import Binary, Point, cnn, logistic, mlp
 
@@ -22,6 +24,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "problem": {},
 }
 _MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn, "resnet20": resnet20, "resnet18": resnet18}
+MOST_LAYERS, MOST_WIDTH = 1000, 10**9
+COPIES = 4  # of a model, at the least: its parameters, the first ones, a gradient, an update
 _LEAST = {"cnn": 4, "resnet20": 8, "resnet18": 8}  # sides of an image
 
 
@@ -34,6 +38,8 @@ def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: to
     `loss(x, y)`. The seed alone decides the first parameters.
     """
     with torch.random.fork_rng(devices=[]):
+        if ":" not in text:
+            _check_size(text, dataset, data_text, dtype)
         torch.manual_seed(seed)
         return _make(text, dataset, data_text).to(dtype)
 
@@ -48,11 +54,24 @@ def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
     for key, value in options.items():
         if isinstance(value, int) and value < 1:
             raise InvalidInput(f"model {name}: {key} must be at least 1, got {value}")
+        most = MOST_LAYERS if key == "layers" else MOST_WIDTH
+        if isinstance(value, int) and value > most:
+            raise InvalidInput(f"model {name}: {key} must be at most {most:,}, got {quoted(value)}")
     if not dataset.classes:
         raise InvalidInput(f"model {name} classifies, dataset {dataset.name} has no classes; use the model 'problem'")
     if name in _LEAST:
         _check_images(name, dataset, options)
     return _MADE[name](dataset, **options)
+
+
+def _check_size(text: str, dataset: Dataset, data_text: str, dtype: torch.dtype) -> None:
+    """Refuse a model that does not fit the memory: it is made without any first."""
+    try:
+        with torch.device("meta"):
+            numbers = sum(one.numel() for one in _make(text, dataset, data_text).parameters())
+    except RuntimeError:  # so large that PyTorch cannot count it
+        numbers = 2**63
+    check_memory(COPIES * dtype.itemsize * numbers, f"model {text.strip()}", "make it smaller")
 
 
 def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:

@@ -1,0 +1,394 @@
+"""Every reader of a text or of a file, with examples that it takes: what the fuzz tests go through.
+
+A new reader belongs into one of the tables. `TEXTS` read the text forms of options and keys, `FILES` a file by itself,
+`RUN`, `CELL` and `LEDGER` a folder, of which one file is changed.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from sojourn import Fleet, Law, Plan, analyze
+from sojourn.cli import promises
+from sojourn.cli.arguments import override, whole
+from sojourn.cli.cell_options import part_of
+from sojourn.cli.comparison_words import content_of
+from sojourn.cli.plan import _share
+from sojourn.data.dataset import Dataset
+from sojourn.data.load import load_dataset, load_problem
+from sojourn.data.partition import partition
+from sojourn.paper.claim import read_claims
+from sojourn.paper.experiments import asked_for
+from sojourn.paper.ledger import Ledger
+from sojourn.plan_text import plan_of
+from sojourn.simulation.availability import Availability
+from sojourn.simulation.scenario import Dispatcher
+from sojourn.sweep.cell import Cell, ended
+from sojourn.sweep.comparison import Comparison
+from sojourn.sweep.found import Found
+from sojourn.sweep.grid import Grid
+from sojourn.sweep.target import Target
+from sojourn.theory.calibration import Calibration
+from sojourn.theory.constants import Constants
+from sojourn.trace import Trace
+from sojourn.train.algorithms.table import algorithm
+from sojourn.train.augment import Augment
+from sojourn.train.config import TrainConfig, value_of
+from sojourn.train.models.load import load_model
+from sojourn.train.run import Run, config_of, train
+from sojourn.train.schedule import Schedule
+from sojourn.train.server_step import ServerStep
+
+torch.set_num_threads(1)
+
+FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
+PLAN = Plan.uniform(FLEET, 6)
+_LABELS = np.arange(60) % 10
+_IMAGES = Dataset("images", np.zeros((20, 1, 8, 8)), np.arange(20) % 10, np.zeros((5, 1, 8, 8)), range(5), classes=10)
+
+
+class Reader(NamedTuple):
+    """A reader of texts, or of files."""
+
+    read: Callable[[Any], Any]
+    """Takes the text, or the path of the file."""
+    examples: tuple[str, ...]
+    """What it takes: texts, or contents of files."""
+    suffix: str = ""
+    """Of the file."""
+
+
+def _law(text: str) -> None:
+    law = Law.parse(text)
+    assert np.isfinite(law.scv) or law.scv == np.inf
+    assert law.longest > 0
+    replace(FLEET, law=(law, law)).hash  # noqa: B018 it must be there
+
+
+def _schedule(text: str) -> None:
+    for step in (0, 1, 150, 10**9):
+        assert np.isfinite(Schedule.parse(text).factor(step, float(step)))
+
+
+def _setting(text: str) -> TrainConfig:
+    key, _, value = text.partition("=")
+    return TrainConfig.of({"fleet": "fleet.csv", key: value_of(key, value, "--set")}, "--set")
+
+
+def _method(text: str) -> Comparison:
+    return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], {}, {}, [text], [text]), "compare")
+
+
+def _rates(text: str) -> Comparison:
+    tuning, top = {"rates": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
+    return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], tuning, top, ["asyncsgd"], []), "compare")
+
+
+TEXTS: dict[str, Reader] = {
+    "law": Reader(
+        _law,
+        (
+            *("exponential", "lognormal(sigma=1)", "gamma(shape=2)", "erlang(shape=3)", "weibull(shape=0.7)"),
+            *("hyperexponential(scv=4)", "empirical(0.5 1 1.5)"),
+        ),
+    ),
+    "dispatcher": Reader(
+        Dispatcher.parse,
+        ("routed", "rounds(wait=8, interaction=3)", "periodic(contacts=20, waiting=4, interaction=3)"),
+    ),
+    "availability": Reader(
+        Availability.parse,
+        (
+            *("churn(on=100, off=20, leave=lose)", "diurnal(on=8, period=24, spread=0.5)"),
+            "always(loss=0.01, drift=-0.001)",
+        ),
+    ),
+    "partition": Reader(
+        lambda text: partition(text, _LABELS, 4, 0),
+        (
+            *("iid", "iid(sizes=power(exponent=1.5, least=2))", "classes(k=3)", "dirichlet(alpha=0.3, least=2)"),
+            *("shards(k=2)", "natural"),
+        ),
+    ),
+    "dataset": Reader(
+        load_dataset,
+        (
+            "quadratic(dimension=3, clients=2, examples=5, largest=4, condition=2, noise=1, heterogeneity=2, seed=1)",
+            "logistic(dimension=3, clients=2, examples=5, l2=0.1, shift=1, angle=0.5)",
+            *("digits(validation=0.2)", "cifar10(folder=/nowhere, validation=0.1)", "no_such_module:function"),
+        ),
+    ),
+    "problem": Reader(load_problem, ("quadratic(largest=4, condition=2, dimension=2)", "logistic(l2=0.1)")),
+    "model": Reader(
+        lambda text: load_model(text, _IMAGES, "digits", 0),
+        (
+            *("mlp(hidden=64, layers=2)", "logistic", "cnn(channels=4, norm=group)", "resnet20(norm=group, width=2)"),
+            *("resnet18(width=2, stem=plain)", "problem", "no_such_module:function"),
+        ),
+    ),
+    "algorithm": Reader(
+        algorithm,
+        (
+            *("generalized-asyncsgd", "asyncsgd(assignment=pure, steps=adaptive)", "fedavg(server_rate=1)"),
+            *("fedbuff(size=10, staleness=root, distinct=true)", "favano(contacts=20, waiting=4)", "quafl(bits=14)"),
+            "fedasync(alpha=0.6, a=0.5, b=4, most=10)",
+        ),
+    ),
+    "schedule": Reader(
+        _schedule,
+        (
+            *("constant", "drops(at=100/200, by=0.1)", "cosine(end=40, least=0.1, over=time)", "warmup(length=10)"),
+            "inverse(half=100, power=0.5)",
+        ),
+    ),
+    "augmentation": Reader(Augment.parse, ("none", "flip", "crop(pad=4)", "crop-flip(pad=2)")),
+    "server's step": Reader(ServerStep, ("sgd", "momentum", "adam")),
+    "target": Reader(Target.parse, ("accuracy=0.9", "test_loss=0.5")),
+    "sampling": Reader(
+        lambda text: plan_of(FLEET, text, None, 5), ("uniform", "speed", "fast=0.1,slow=0.2333333333333333")
+    ),
+    "service law of a group": Reader(
+        lambda text: override(FLEET, PLAN, [text], None, None), ("lognormal(sigma=1)", "fast=deterministic")
+    ),
+    "link of a group": Reader(
+        lambda text: override(FLEET, PLAN, None, [text], [text]), ("5", "5:gamma(shape=2)", "fast=5:deterministic")
+    ),
+    "whole number": Reader(lambda text: whole("steps", text), ("1000", "1e6", "1_000")),
+    "setting": Reader(_setting, ("batch_size=16", "rate=0.1", "data=digits", "seed=5", "steps=10", "holdout=0.1")),
+    "method": Reader(
+        _method,
+        ("fedbuff(size=10, staleness=root)", "planned: generalized-asyncsgd plan=plan.json concurrency=5", "plan.json"),
+    ),
+    "rates": Reader(_rates, ("0.03,0.1,0.3", "1,2,3", "3")),
+    "part": Reader(part_of, ("1/2", "2/2")),
+    "share": Reader(_share, ("0.3",)),
+    "experiment": Reader(asked_for, ("all", "two-clusters")),
+}
+
+CONSTANTS = "A = 100.0\nL = 1.0\nsigma2 = 2.0\nG2 = 9.0\nR2 = 25.0\nrho2 = 0.5\n[note]\nwhere = 'here'\n"
+CALIBRATION = """A = 5.0
+L = 2.0
+sigma2 = 1.0
+G2 = 3.0
+[calibration]
+schema = 1
+confidence = 0.95
+clients = 6
+asked = 6
+gradients = 24
+products = 10
+exact = true
+[calibration.interval]
+A = [4.0, inf]
+L = [1.0, 3.0]
+sigma2 = [0.5, 1.5]
+G2 = [2.0, 4.0]
+[calibration.run]
+data = "digits"
+seed = 0
+[[calibration.point]]
+step = 0
+time = 0.0
+loss = { value = 5.0, low = 4.0, high = 6.0 }
+gradient2 = 1.0
+L = { value = 2.0, low = 1.0, high = 3.0 }
+secant = 1.0
+curvature = 2.0
+lowest = -0.5
+sigma2 = { value = 1.0, low = 0.5, high = 1.5 }
+sigma2_mean = { value = 1.0, low = 0.5, high = 1.5 }
+G2 = { value = 3.0, low = 2.0, high = 4.0 }
+G2_mean = { value = 3.0, low = 2.0, high = 4.0 }
+eigenvalues = [2.0, 1.0]
+residuals = [0.1, 0.1]
+noise = { value = [0.1, 0.2], low = [0.0, 0.1], high = [0.2, 0.3] }
+heterogeneity = { value = [0.1, 0.2], low = [0.0, 0.1], high = [0.2, 0.3] }
+"""
+RUN_FILE = """fleet = "fleet.csv"
+steps = 20
+algorithm = "fedbuff(size=2)"
+data = "quadratic(dimension=3, clients=6, examples=5)"
+partition = "natural"
+model = "problem"
+rate = 0.1
+local_steps = 2
+batch_size = 4
+momentum = 0.5
+clip = 1.0
+seed = 3
+evaluate_every = 5
+"""
+COMPARISON = """seeds = 2
+target = "accuracy=0.9"
+baseline = "uniform"
+[run]
+fleet = "fleet.csv"
+time = 5.0
+[tuning]
+rates = [0.03, 0.1]
+seeds = [10, 11]
+holdout = 0.1
+by = "loss"
+extensions = 3
+refit = true
+[[method]]
+name = "uniform"
+sampling = "uniform"
+[[method]]
+name = "planned"
+plan = "plan.json"
+[[plan]]
+name = "few"
+concurrency = 5
+"""
+SWEEP = """seeds = 3
+[run]
+fleet = "fleet.csv"
+steps = 20
+[grid]
+algorithm = ["asyncsgd", "fedbuff(size=10)"]
+concurrency = [10, 30]
+"""
+AVAILABILITY = """[[availability]]
+name = "churn"
+on = 100.0
+off = 20
+leave = "lose"
+loss = 0.01
+drift = -0.001
+groups = ["fast"]
+changes = [[10.0, 2.0], [20.0, 0.5]]
+[[availability]]
+name = "table"
+intervals = [[0, 5], [6, 7.5]]
+period = 10
+"""
+PLAN_FILE = """{"sojourn_plan": 1, "concurrency": 6, "step_size": 0.029, "objective": "bound", "fleet_hash": null,
+"groups": [{"name": "fast", "count": 3, "sampling": 0.25},
+{"name": "slow", "count": 3, "sampling": 0.08333333333333333}],
+"promises": {"value": 1.0, "bound": 1.0, "steps": 100, "time": 20.5, "energy": null, "throughput": 4.5,
+"server_rate": 50.0, "largest_step_size": 0.03, "staleness": [3.0, 9.0], "queue": [0.5, 1.5]}}
+"""
+FLEET_CSV = "name,count,rate,law,uplink_rate,uplink_law,data_size,power\nphones,900,1.0,lognormal(sigma=0.8),2,,600,1\n"
+FLEET_TOML = """[[group]]
+name = "phones"
+count = 900
+rate = 1.0
+law = "lognormal(sigma=0.8)"
+data_size = 600
+[[group]]
+name = "desktops"
+rate = 8.0
+"""
+
+
+def _plan(path: Path) -> None:
+    """What `sojourn analyze --plan` does."""
+    plan = plan_of(FLEET, None, path, None)
+    rate = promises.server_rate(plan, None)
+    assert promises.promised(plan) is not None
+    promises.against_theory(plan, analyze(FLEET, replace(plan, concurrency=min(plan.concurrency, 9)), server_rate=rate))
+
+
+def _comparison(path: Path) -> None:
+    read = Comparison.load(path)
+    for method in read.methods:
+        assert read.final(method, None, read.seeds[0]).name
+
+
+FILES: dict[str, Reader] = {
+    "fleet in CSV": Reader(Fleet.load, ("name,count,rate\nfast,3,4.0\nslow,3,1.0\n", FLEET_CSV), ".csv"),
+    "fleet in TOML": Reader(Fleet.load, (FLEET_TOML,), ".toml"),
+    "plan": Reader(_plan, (PLAN_FILE,), ".json"),
+    "sampling file": Reader(
+        lambda path: plan_of(FLEET, str(path), None, 5),
+        ("name,probability\nslow,0.08333333333333333\nfast,0.25\n",),
+        ".csv",
+    ),
+    "availability in TOML": Reader(Availability.load, (AVAILABILITY,), ".toml"),
+    "availability in CSV": Reader(Availability.load, ("group,from,to\nfast,0,5\nfast,6,7.5\n,1,2\n",), ".csv"),
+    "constants": Reader(Constants.load, (CONSTANTS, "A = 100.0\nL = 1.0\nB = 20.0\n"), ".toml"),
+    "calibration": Reader(Calibration.load, (CALIBRATION,), ".toml"),
+    "run file": Reader(TrainConfig.load, (RUN_FILE,), ".toml"),
+    "comparison file": Reader(_comparison, (COMPARISON,), ".toml"),
+    "sweep file": Reader(lambda path: Grid.load(path).cells(), (SWEEP,), ".toml"),
+    "claims": Reader(
+        read_claims, ("statement,paper,ours,error,verdict,rule,note\nmean,50,48.8,exact,agrees,within 5%,\n",), ".csv"
+    ),
+}
+
+
+@cache
+def run_folder(home: Path) -> dict[str, bytes]:
+    """The files of a small run, by their names in its folder; taken up again in the middle."""
+    FLEET.save(home / "fleet.csv")
+    (home / "run.toml").write_text(RUN_FILE)
+    config = TrainConfig.load(home / "run.toml", fleet=str(home / "fleet.csv"))
+
+    def stop(done: int, total: int, facts: dict[str, Any]) -> None:
+        if done >= 10:
+            raise _Enough
+
+    with suppress(_Enough):
+        train(config, home / "run", checkpoint_every=5, progress=stop)
+    found = sorted(path for path in (home / "run").rglob("*") if path.is_file() and path.name != "lock")
+    return {path.relative_to(home / "run").as_posix(): path.read_bytes() for path in found}
+
+
+class _Enough(Exception):
+    """A run has gone as far as it is wanted."""
+
+
+def resumed(folder: Path) -> None:
+    """What `sojourn train --resume` does."""
+    Run(config_of(folder), folder, resume=True).go()
+
+
+def looked_at(folder: Path) -> None:
+    """What `sojourn compare` does with the folder of a cell."""
+    if ended(folder) is not None:
+        found = Found(Cell("one", config_of(folder)), folder, diverged=False)
+        assert found.last
+        assert found.identity()
+        assert found.column("accuracy").size
+
+
+RUN = (
+    *("config.json", "metrics.csv", "trace.parquet"),
+    *("checkpoints/000000000010.json", "checkpoints/000000000010.safetensors"),
+)
+CELL = ("config.json", "metrics.csv", "summary.json")
+LEDGER = ("runs.csv", "curves.csv")
+
+
+def cell_folder(home: Path) -> dict[str, bytes]:
+    """The files of a run that has ended, as far as others look at them."""
+    return {**run_folder(home), "summary.json": b'{"complete": true, "received": 10}'}
+
+
+def read_trace(folder: Path) -> None:
+    """What `sojourn fit` reads."""
+    trace = Trace.load(folder / "trace.parquet")
+    assert trace.staleness is not None
+    assert trace.hash
+
+
+def ledger_folder(home: Path) -> dict[str, bytes]:
+    """The files of a ledger of one run."""
+    run_folder(home)
+    cell = Cell("one", config_of(home / "run"))
+    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
+    return {name: (home / "ledger" / name).read_bytes() for name in ("runs.csv", "curves.csv")}
+
+
+def read_ledger(folder: Path) -> None:
+    """What `sojourn reproduce` does with kept results."""
+    ledger = Ledger.load(folder)
+    for cell in ledger.runs:
+        assert ledger.curves[cell]
