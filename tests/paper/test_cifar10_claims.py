@@ -248,7 +248,7 @@ def test_the_fast_experiment_trains_all_stages_and_judges_nothing(tmp_path):
         pairs = [frozenset((row["method"], row["less"])) for row in csv.DictReader(file) if row["axis"] == "time"]
     methods = frozenset.union(*pairs)
     assert Counter(pairs) == {frozenset(two): len(MEASURES) for two in combinations(methods, 2)}
-    assert len(methods) == 9
+    assert len(methods) == 10
     with (outcome.folder / "rates.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(ledger_of("search", outcome.folder / "results").runs)

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED, readings
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, readings
 from sojourn.paper.cifar10.settled import ENDS, Standing
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.claim import Claim, above, claim, numbers
@@ -23,6 +23,7 @@ TITLES = {
     PLANNED: "Generalized AsyncSGD, the planner's plan",
     IDLE: "FedBuff, tasks to idle clients",
     PURE: "AsyncSGD, tasks to the finisher",
+    UNWEIGHTED: "AsyncSGD, by speed without weights",
 }
 PAIRS = (("generalized", "asyncsgd"), ("asyncsgd", "fedbuff"), ("generalized", "fedbuff"))
 UNITS = {
