@@ -26,7 +26,7 @@ KNOWN = {
     "three-clusters": "adapdad",
     "step-size": "adadadadd",
     "physical-time": "dpapddpp",
-    "cifar10": "oaadaadddadddao" + 35 * "-",
+    "cifar10": "oaadaadddadddao" + 37 * "-",
     "tinyimagenet": 5 * "-",
 }
 QUICK = ("other-bounds", "scaling-limits", "step-size", "physical-time", "cifar10", "tinyimagenet")
