@@ -16,17 +16,21 @@ from sojourn.paper.cifar10.readings import (
     PURE,
     ROOT,
     SPEED,
+    UNWEIGHTED,
     Reading,
     algorithm,
     by_speed,
     readings,
 )
-from sojourn.paper.cifar10.search import trials, tried
+from sojourn.paper.cifar10.search import common, trial, trials, tried
 from sojourn.paper.cifar10.settled import THREE, nearest, refined, refined_in_time, settled
 from sojourn.paper.cifar10.size import FULL, Size
 from sojourn.paper.cifar10.stages import STAGES, cells_of, chosen, ledger_of
 from sojourn.paper.ledger import Ledger, train
 from sojourn.paper.tuned import Best, accuracy
+from sojourn.sweep.cell import Cell
+from sojourn.sweep.comparison import FIRST_TUNING_SEED
+from sojourn.train.config import TrainConfig
 
 TINY = Size(
     clients=4, steps=2, buffer=2, batch_size=8, data="digits", model="logistic", classes=7, augment="none",
@@ -182,9 +186,10 @@ def test_more_tasks_than_clients_are_tried_where_tasks_may_wait_and_a_task_a_cli
             ledger.runs[cell.hash] = {"cell": cell.hash, "state": "complete"}
             ledger.curves[cell.hash] = [{"received": at, "version": at, "accuracy": worth} for at in (0, 1000)]
     found = by_tasks(FULL, tmp_path, ledger)
-    assert {method for method, mine in found.items() if 300 in mine} == {"generalized", FASTER, ROOT, SPEED, "fedbuff"}
+    more = ("generalized", FASTER, ROOT, SPEED, UNWEIGHTED, "fedbuff")
+    assert {method for method, mine in found.items() if 300 in mine} == set(more)
     assert {method: one.tasks(FULL) for method, (one, _) in favourable(FULL, tmp_path, ledger).items()} == {
-        **dict.fromkeys(("generalized", FASTER, ROOT, SPEED, "fedbuff", IDLE, PURE), 100),
+        **dict.fromkeys((*more, IDLE, PURE), 100),
         "asyncsgd": 50,
         PLANNED: FULL.planned()[0],
     }
@@ -195,6 +200,38 @@ def test_p_by_speed_is_in_proportion_to_a_power_of_it():
     fast = by_speed(1.0)
     assert fast / (2 - fast) == pytest.approx(8, rel=1e-4)
     assert algorithm(FULL, SPEED)["sampling"] == "fast=0.01777778,slow=0.00222222"
+
+
+def test_by_speed_without_weights_differs_from_by_speed_in_the_weights_alone(tmp_path):
+    """Clients and their tasks are the same to the last one, so that what differs is what the updates weigh."""
+    reading, seed = Reading("periods", 1, 1.0), FIRST_TUNING_SEED
+    cells = [trial(TINY, tmp_path, reading, method, 0.01, seed) for method in (SPEED, UNWEIGHTED)]
+    ledger = Ledger(tmp_path / "kept")
+    assert train(cells, ledger, tmp_path / "work")
+    weighted, plain = (ledger.found(cell) for _, cell in cells)
+    for key in ("received", "version", "time", "gradients", "staleness"):
+        assert weighted.column(key).tolist() == plain.column(key).tolist()
+    assert weighted.facts["plan_hash"] == plain.facts["plan_hash"]
+    assert weighted.rows[-1]["test_loss"] != plain.rows[-1]["test_loss"]
+
+
+def test_without_weights_and_with_uniform_p_it_is_asyncsgd(tmp_path):
+    control = {**algorithm(TINY, UNWEIGHTED), "sampling": TINY.sampling(1.0)}
+    both = [{**NEAR.keys(TINY, "asyncsgd"), **keys} for keys in (algorithm(TINY, "asyncsgd"), control)]
+    cells = [
+        ({"number": number}, Cell(f"run {number}", TrainConfig(**keys, **common(TINY, tmp_path, NEAR), rate=0.1)))
+        for number, keys in enumerate(both)
+    ]
+    ledger = Ledger(tmp_path / "kept")
+    assert train(cells, ledger, tmp_path / "work")
+    one, other = (ledger.found(cell) for _, cell in cells)
+    for key in ("received", "version", "time"):
+        assert one.column(key).tolist() == other.column(key).tolist()
+    assert one.column("test_loss") == pytest.approx(other.column("test_loss"), rel=1e-4)
+
+
+def test_by_speed_without_weights_is_tried_at_the_rates_of_asyncsgd():
+    assert NEAR.rates(UNWEIGHTED) == NEAR.rates("asyncsgd")
 
 
 def test_a_search_that_is_not_whole_settles_nothing(tmp_path):
@@ -263,7 +300,7 @@ def test_all_stages_follow_from_the_search(tmp_path):
             assert train(cells, ledger, tmp_path / "work" / stage)
             ledger = ledger_of(stage, tmp_path)
     assert 3 * TINY.final_seeds <= len(ledger_of("table", tmp_path).runs) <= 6 * TINY.final_seeds
-    assert len(ledger_of("favourable", tmp_path).runs) == 9 * TINY.final_seeds
+    assert len(ledger_of("favourable", tmp_path).runs) == 10 * TINY.final_seeds
     search = ledger_of("search", tmp_path)
     for stage in ("table", "in-time"):
         rates = {(row["method"], float(row["rate"])) for row in ledger_of("table", tmp_path).runs.values()}

@@ -3,7 +3,7 @@
 import csv
 import shutil
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, product
 from math import isnan, sqrt
 
 import pytest
@@ -13,7 +13,7 @@ from sojourn.paper.cifar10 import experiment
 from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
 from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read, worst_clients
 from sojourn.paper.cifar10.experiment import KEPT, Made
-from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading
+from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading, readings
 from sojourn.paper.cifar10.settled import Standing
 from sojourn.paper.cifar10.size import FULL
 from sojourn.paper.cifar10.stages import TRAINING, cells_of, ledger_of
@@ -98,14 +98,46 @@ def test_differences_are_paired_by_seed_where_the_shorter_run_ends():
     assert rows["received", LAST_MODEL]["difference_high"] == pytest.approx(50 + 12.7062 * 2, rel=1e-4)
 
 
-@pytest.mark.parametrize(("generalized", "verdict"), [(70, "agrees"), (60, "partly"), (50, "disagrees")])
+@pytest.mark.parametrize(("generalized", "verdict"), [(70, "agrees"), (60, "too close to call"), (50, "disagrees")])
 def test_an_order_is_confirmed_refuted_or_too_close_to_call(generalized, verdict):
     runs = table(50, 60, generalized)
     # pairs whose differences are not all the same
     runs["generalized"] = {seed: flat(generalized + (-3) ** (seed % 2)) for seed in range(10)}
     first = orders(runs, "received")[0]
-    assert first.statement == "Generalized AsyncSGD above AsyncSGD, per update"
+    assert first.statement == "Generalized AsyncSGD above AsyncSGD, per update, nearest of 14 readings"
     assert first.verdict == verdict
+
+
+def apart(part, last):
+    """Runs by which the second method is above the first by so many points over the last part, and at the end."""
+    before = (3 * part - last) / 2  # a third of the last part's mean is the last model's, by the line that leads to it
+    noise = [0.9 * (-1) ** seed for seed in range(10)]
+    return {
+        "asyncsgd": {seed: flat(60) for seed in range(10)},
+        "generalized": {
+            seed: run_of(*[60 + before + shift] * 10, 60 + last + shift) for seed, shift in enumerate(noise)
+        },
+        "fedbuff": {seed: flat(50) for seed in range(10)},
+    }
+
+
+ABOVE, OPEN, BELOW = 4.0, 0.2, -4.0
+
+
+@pytest.mark.parametrize(("part", "last"), list(product((ABOVE, OPEN, BELOW), repeat=2)))
+def test_an_order_agrees_in_part_only_where_a_way_of_reading_confirms_it(part, last):
+    first = orders(apart(part, last), "received")[0]
+    told = [float(number) for number in first.ours.removesuffix(" points").split(" / ")]
+    assert told == pytest.approx([part, last], abs=0.15)
+    seen = {part, last}
+    if seen == {ABOVE}:
+        assert first.verdict == "agrees"
+    elif ABOVE in seen:
+        assert first.verdict == "partly"
+    elif BELOW in seen:
+        assert first.verdict == "disagrees"
+    else:
+        assert first.verdict == "too close to call"
 
 
 def test_an_order_counts_only_where_both_ways_of_reading_see_it():
@@ -123,7 +155,7 @@ def test_a_run_that_diverged_decides_nothing():
     runs["generalized"][3] = flat(70, diverged=True)
     by_statement = {one.statement: one.verdict for one in [*orders(runs, "received"), *sizes(runs)]}
     assert {verdict for key, verdict in by_statement.items() if "Generalized" in key} == {"not stated"}
-    assert by_statement["AsyncSGD above FedBuff, per update"] == "agrees"
+    assert by_statement["AsyncSGD above FedBuff, per update, nearest of 14 readings"] == "agrees"
     levels = levels_of(FULL, runs, RATES, SETTLED)
     assert [one.verdict for one in levels][2:] == ["not stated", "not stated"]
 
@@ -131,8 +163,8 @@ def test_a_run_that_diverged_decides_nothing():
 def test_server_steps_are_compared_with_fedbuff_alone_whose_steps_are_others():
     found = orders(table(50, 60, 70), "version")
     assert [one.statement for one in found] == [
-        "AsyncSGD above FedBuff, per server step",
-        "Generalized AsyncSGD above FedBuff, per server step",
+        "AsyncSGD above FedBuff, per server step, nearest of 14 readings",
+        "Generalized AsyncSGD above FedBuff, per server step, nearest of 14 readings",
     ]
     assert all(one.note.startswith("at 10 steps") for one in found)
 
@@ -142,9 +174,27 @@ def test_sizes_and_levels_agree_where_they_are_the_papers():
     for one in PAPER:  # differences that vary between the seeds
         printed[one.name] = {s: flat(one.paper + (s % 5 - 2) * len(one.name) / 5) for s in range(10)}
     assert [one.verdict for one in sizes(printed)] == ["agrees"] * 3
-    assert [one.verdict for one in levels_of(FULL, printed, RATES, SETTLED)] == ["agrees"] * 4
+    assert [one.verdict for one in levels_of(FULL, printed, RATES, SETTLED)][:3] == ["agrees"] * 3
     poor = table(*(one.paper - 8 for one in PAPER))
     assert [one.verdict for one in levels_of(FULL, poor, RATES, SETTLED)] == ["disagrees"] * 4
+
+
+@pytest.mark.parametrize(
+    ("generalized", "verdict"),
+    [(70, "agrees"), (66.6, "too close to call"), (65.4, "too close to call"), (62, "disagrees")],
+)
+def test_the_target_is_reached_where_the_interval_is_above_it(generalized, verdict):
+    target = levels_of(FULL, table(50, 60, generalized), RATES, SETTLED)[-1]
+    assert target.statement == "Generalized AsyncSGD reaches 66%, nearest of 14 readings"
+    assert target.verdict == verdict
+
+
+def test_what_is_judged_under_a_reading_that_was_chosen_says_so_in_its_row():
+    runs, chosen = table(50, 60, 70), f"nearest of {len(list(readings()))} readings"
+    made = [*orders(runs, "received"), *orders(runs, "time"), *orders(runs, "version"), *sizes(runs)]
+    made += levels_of(FULL, runs, RATES, SETTLED)
+    assert {one.verdict for one in made} >= {"agrees", "disagrees"}
+    assert all(one.statement.endswith(f", {chosen}") for one in made)
 
 
 def test_users_see_the_best_first_and_what_lies_between_it_and_asyncsgd():
@@ -198,7 +248,7 @@ def test_the_fast_experiment_trains_all_stages_and_judges_nothing(tmp_path):
         pairs = [frozenset((row["method"], row["less"])) for row in csv.DictReader(file) if row["axis"] == "time"]
     methods = frozenset.union(*pairs)
     assert Counter(pairs) == {frozenset(two): len(MEASURES) for two in combinations(methods, 2)}
-    assert len(methods) == 9
+    assert len(methods) == 10
     with (outcome.folder / "rates.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(ledger_of("search", outcome.folder / "results").runs)

@@ -1,19 +1,51 @@
 """Claims: verdicts follow from conditions, and survive being written and read."""
 
+from itertools import permutations, product
+
 import pytest
 
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.paper.claim import claim, judged, near, numbers, percents, plain, read_claims, write_claims
+from sojourn.paper.claim import above, claim, judged, near, numbers, percents, plain, read_claims, write_claims
 from sojourn.paper.experiment import Experiment
 from sojourn.paper.page import claims_table, update_page, whole_page
 
 
 @pytest.mark.parametrize(
     ("holds", "verdict"),
-    [([True, True], "agrees"), ([False, False], "disagrees"), ([True, False], "partly"), ([], "not stated")],
+    [
+        ([], "not stated"),
+        ([True], "agrees"),
+        ([False], "disagrees"),
+        ([None], "too close to call"),
+        ([True, True], "agrees"),
+        ([True, False], "partly"),
+        ([True, None], "partly"),
+        ([False, False], "disagrees"),
+        ([False, None], "disagrees"),
+        ([None, None], "too close to call"),
+        ([True, False, None], "partly"),
+    ],
 )
-def test_a_verdict_is_what_the_conditions_say(holds, verdict):
-    assert judged(holds) == verdict
+def test_a_verdict_is_what_the_parts_say_in_whatever_order(holds, verdict):
+    assert {judged(order) for order in permutations(holds)} == {verdict}
+
+
+def test_a_verdict_depends_on_which_parts_there_are_and_not_on_how_many():
+    for parts in product((True, False, None), repeat=4):
+        assert judged(parts) == judged(list(dict.fromkeys(parts)))
+
+
+def test_a_claim_of_which_nothing_is_confirmed_is_never_partly_right():
+    for parts in product((False, None), repeat=4):
+        assert judged(parts) in ("disagrees", "too close to call")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "confirmed"),
+    [(1.0, 2.0, None), (1.1, 2.0, True), (0.0, 0.9, False), (0.0, 1.0, None), (float("nan"), float("nan"), None)],
+)
+def test_an_interval_is_above_a_value_below_it_or_holds_it(low, high, confirmed):
+    assert above(low, high, 1.0) is confirmed
 
 
 def test_near_counts_from_the_papers_number():

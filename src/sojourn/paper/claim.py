@@ -1,7 +1,13 @@
 """Claims: what the paper states, what comes out here, and whether the two agree, by a rule that is stated.
 
-A verdict is never written by hand. An experiment says which conditions it looked at and whether each holds: all of them
-make `agrees`, none `disagrees`, some `partly`; without a condition the paper has no number there: `not stated`.
+A verdict is never written by hand. A claim has parts, and an experiment says of each whether it is confirmed (True),
+contradicted (False) or open (None: the numbers allow either). What they come to:
+
+agrees               all are confirmed
+partly               some are confirmed, others contradicted or open
+disagrees            none is confirmed, and at least one is contradicted
+too close to call    all are open
+not stated           there are none: the paper has no number there
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +20,7 @@ import numpy as np
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import UnreadableFile
 
-Verdict = Literal["agrees", "disagrees", "partly", "not stated"]
+Verdict = Literal["agrees", "partly", "disagrees", "too close to call", "not stated"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 EXACT = "exact"
 
@@ -51,25 +57,38 @@ def claim(
     ours: str,
     *,
     error: str = EXACT,
-    holds: Sequence[bool] = (),
+    holds: Sequence[bool | None] = (),
     rule: str = "",
     note: str = "",
 ) -> Claim:
-    """A claim with its verdict, from the conditions that hold or do not."""
+    """A claim with its verdict, from its parts: which hold, which do not, and which are open."""
     return Claim(statement, paper, ours, error, judged(holds), rule, note)
 
 
-def judged(holds: Sequence[bool]) -> Verdict:
-    """All, none or some of the conditions hold; or there are none.
+def judged(holds: Sequence[bool | None]) -> Verdict:
+    """What the parts of a claim come to, each confirmed (True), contradicted (False) or open (None).
 
-    >>> judged([True, False]), judged([False]), judged([])
-    ('partly', 'disagrees', 'not stated')
+    >>> judged([True, None]), judged([False, None]), judged([None, None])
+    ('partly', 'disagrees', 'too close to call')
     """
     if not holds:
         return "not stated"
     if all(holds):
         return "agrees"
-    return "partly" if any(holds) else "disagrees"
+    if any(holds):
+        return "partly"
+    return "too close to call" if all(part is None for part in holds) else "disagrees"
+
+
+def above(low: float, high: float, value: float = 0.0) -> bool | None:
+    """Whether what lies in an interval is above a value; None where the interval holds the value.
+
+    >>> above(0.3, 1.2), above(-1.2, -0.3), above(-0.3, 1.2)
+    (True, False, None)
+    """
+    if low > value:
+        return True
+    return False if high < value else None
 
 
 def near(ours: float, paper: float, share: float) -> bool:

@@ -5,20 +5,24 @@ and as many rates; where tasks may wait and the most of them are best, three tim
 plan has its own number of tasks. Beside the paper's three ways stand others: fast clients favoured, a little, by the
 root of speed, or by speed; FedBuff sending tasks to idle clients only; and AsyncSGD giving the finisher the next task,
 with a task a client, since who has none at first never gets one.
+
+In the last two no task waits, and fast clients count by their speed, without weights against that. AsyncSGD by speed
+without weights, which is FedBuff with a buffer of one, tells the two apart: there fast clients count alike, and tasks
+wait as with Generalized AsyncSGD by speed.
 """
 
 from pathlib import Path
 
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, PURE, ROOT, SPEED, Reading
+from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, Reading
 from sojourn.paper.cifar10.search import Chosen, Tried, tried
 from sojourn.paper.cifar10.size import Size
 from sojourn.paper.ledger import Ledger
 from sojourn.paper.tuned import Best
 
-GROUPS = (("asyncsgd", "generalized", FASTER, "fedbuff", IDLE), (ROOT, SPEED))
+GROUPS = (("asyncsgd", "generalized", FASTER, "fedbuff", IDLE), (ROOT, SPEED), (UNWEIGHTED,))
 """Methods whose grids of rates grow together."""
-ROUTED = ("asyncsgd", "generalized", FASTER, ROOT, SPEED, "fedbuff")
+ROUTED = ("asyncsgd", "generalized", FASTER, ROOT, SPEED, UNWEIGHTED, "fedbuff")
 """Those whose tasks may wait, so that there may be more of them than clients."""
 SHARES = (0.1, 0.5, 1.0)
 MORE = 3.0

@@ -22,7 +22,7 @@ from sojourn.paper.fleets import FAST_RATE, SLOW_FAVOURED, SLOW_RATE
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
 PLANNED, FASTER = "generalized, planned", "generalized, fast favoured"
 ROOT, SPEED = "generalized, by the root of speed", "generalized, by speed"
-IDLE, PURE = "fedbuff, idle clients", "asyncsgd, back to the finisher"
+IDLE, PURE, UNWEIGHTED = "fedbuff, idle clients", "asyncsgd, back to the finisher", "asyncsgd, by speed"
 RATES = {1: (0.01, 0.03, 0.1, 0.3), 4: (0.01, 0.03, 0.1), 20: (0.003, 0.01, 0.03)}
 BUFFERED_RATES = {1: (0.03, 0.1, 0.3, 1.0), 4: (0.03, 0.1, 0.3), 20: (0.01, 0.03, 0.1)}
 
@@ -116,6 +116,7 @@ def algorithm(size: Size, method: str) -> dict[str, Any]:
         FASTER: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(FAST_FAVOURED)},
         ROOT: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(by_speed(0.5))},
         SPEED: {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(by_speed(1.0))},
+        UNWEIGHTED: {"algorithm": "fedbuff(size=1, dispatch=routed)", "sampling": size.sampling(by_speed(1.0))},
         "fedbuff": {"algorithm": f"fedbuff(size={size.buffer}, dispatch=routed)"},
         IDLE: {"algorithm": f"fedbuff(size={size.buffer})"},
     }[method]
