@@ -99,6 +99,32 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_work(call, h
     assert "it is a folder; name a file in it" in call(*words, "--out", f"folder-{name}")[2]
 
 
+HALF = """
+    import os, sys
+    from pathlib import Path
+    write = Path.write_text
+
+    def killed(self, text, *rest):  # in the middle of the writing
+        write(self, text[: len(text) // 2], *rest)
+        os._exit(9)
+
+    Path.write_text = killed
+    from sojourn.cli.main import run
+    sys.argv = ["sojourn", "analyze", "fleet.csv", "--out", "analysis.json", "--overwrite"]
+    run()
+"""
+
+
+def test_a_kill_in_the_middle_of_the_writing_leaves_the_old_file(call, home):
+    words = ["analyze", "fleet.csv", "--out", "analysis.json", "--overwrite"]
+    assert call(*words)[0] == 0
+    before = (home / "analysis.json").read_bytes()
+    assert subprocess.run([sys.executable, "-c", textwrap.dedent(HALF)]).returncode == 9
+    assert (home / "analysis.json").read_bytes() == before
+    assert call(*words)[0] == 0
+    assert names(home) == ["analysis.json", "fleet.csv"]
+
+
 @pytest.mark.parametrize(
     "words", [["simulate", "fleet.csv"], ["train", "fleet.csv"], ["compare", "fleet.csv", "--method", "asyncsgd"]]
 )

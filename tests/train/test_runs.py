@@ -126,12 +126,20 @@ def test_checkpoints_that_were_left_when_a_run_was_killed_at_its_very_end_are_cl
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "metrics.csv"])
-def test_a_complete_run_that_lacks_a_file_is_not_silently_trained_again(fleet, tmp_path, name) -> None:
+def test_a_complete_run_without_its_model_is_not_silently_trained_again(fleet, tmp_path) -> None:
     train(_config(fleet), tmp_path / "run")
-    (tmp_path / "run" / name).unlink()
-    with pytest.raises(UnreadableFile, match=f"is complete, but {name} is missing; put it back, or remove .*summary"):
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(UnreadableFile, match=r"is complete, but model\.safetensors is missing; put it back, or remove"):
         train(_config(fleet), tmp_path / "run", resume=True)
+
+
+def test_half_a_copy_of_a_complete_run_is_trained_to_its_end(fleet, tmp_path) -> None:
+    train(_config(fleet), tmp_path / "run")
+    for name in ("config.json", "summary.json"):
+        (tmp_path / "copy").mkdir(exist_ok=True)
+        (tmp_path / "copy" / name).write_bytes((tmp_path / "run" / name).read_bytes())
+    assert train(_config(fleet), tmp_path / "copy", resume=True).complete
+    assert _model(tmp_path / "copy") == _model(tmp_path / "run")
 
 
 def test_what_a_killed_process_left_half_written_is_cleared_away(fleet, tmp_path) -> None:

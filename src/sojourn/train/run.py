@@ -35,6 +35,7 @@ from sojourn.train.config import TrainConfig
 from sojourn.train.evaluate import judge
 from sojourn.train.executor import Course, drive
 from sojourn.train.metrics import Metrics
+from sojourn.train.read_metrics import read_metrics
 from sojourn.train.replay import Diverged, Replay
 from sojourn.train.restored import check
 from sojourn.train.run_config import facts_of
@@ -170,20 +171,19 @@ class Run:
         return self.built.simulate()
 
     def _ended(self) -> bool:
-        """Whether the run was trained to its end: the summary is written last of all."""
+        """Whether the run was trained to its end: the summary is written last of all; half a copy has not ended."""
         path = self.folder / "summary.json"
-        if not path.exists():
+        try:
+            told, rows = read_json(path, "summary"), read_metrics(self.folder)
+            ended = bool(rows) and (told["trace_hash"], told["received"]) == (self._trace_hash, rows[-1]["received"])
+        except (UnreadableFile, KeyError, TypeError):
             return False
-        told = read_json(path, "summary")
-        if not isinstance(told, dict) or (told.get("complete"), told.get("trace_hash")) != (True, self._trace_hash):
-            raise UnreadableFile(f"{path} is not the summary of this run; remove it to train the run to its end again")
-        for name in ("model.safetensors", "metrics.csv"):
-            if not (self.folder / name).exists():
-                raise UnreadableFile(
-                    f"the run in {self.folder} is complete, but {name} is missing; put it back, or remove {path} to "
-                    "train it again"
-                )
-        return True
+        if ended and not (self.folder / "model.safetensors").exists():
+            raise UnreadableFile(
+                f"the run in {self.folder} is complete, but model.safetensors is missing; put it back, or remove "
+                f"{path} to train it again"
+            )
+        return ended
 
     def _take(self) -> None:
         """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
