@@ -276,6 +276,7 @@ def test_what_killed_writers_left_in_a_folder_is_removed_and_what_is_being_writt
 # what may write in another way, and why
 ELSEWHERE = {
     ("files.py", "replace"): "here it is done",
+    ("cli/main.py", "open"): "nowhere, where the shell has closed an output",
     ("folders.py", "rename"): "here it is done for folders",
     ("folders.py", "mkdtemp"): "to see whether a folder can be written to",
     ("train/metrics.py", "open"): "rows are appended, and cut back to the last checkpoint",

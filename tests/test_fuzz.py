@@ -183,6 +183,23 @@ def test_any_trace_is_read_or_refused_thousands_of_times(home, tmp_path):
     check_folder("trace.parquet", parsers.run_folder(home), parsers.read_trace, tmp_path / "run", MANY)
 
 
+ONCE = (
+    *(("dispatcher", "rounds(wait=nan)"), ("dispatcher", "rounds(wait=1e999)"), ("dispatcher", "rounds(wait=1e300)")),
+    *(("part", "\u00b2/\u00b3"), ("part", "9" * 5000 + "/1"), ("law", f"erlang(shape={'9' * 5000})")),
+    *(("schedule", "drops(at=100/200, by=1e308)"), ("schedule", "cosine(end=40, least=1e308)")),
+    *(("dataset", "quadratic(noise=1e308)"), ("dataset", f"quadratic(dimension={'9' * 400})")),
+    *(("dataset", f"cifar10(folder={'x' * 300})"), ("dataset", "cifar10(folder=~nobody/at/all)")),
+    *(("rates", str(2**31)), ("rates", str(2**63)), ("setting", "concurrency=1e300"), ("setting", "seed=1e30")),
+)
+
+
+@pytest.mark.parametrize(("name", "text"), ONCE, ids=lambda word: word[:40])
+def test_what_once_ended_in_a_traceback_is_refused_in_one_sentence(name, text):
+    with pytest.raises(SojournError):
+        parsers.TEXTS[name].read(text)
+    assert problem(parsers.TEXTS[name].read, text) is None
+
+
 DEEP = 50_000
 HOSTILE = {
     "nothing": "",

@@ -293,7 +293,7 @@ def test_periodic_calls_and_availability_on_the_command_line(call, two, tmp_path
         ),
         (["--dispatcher", "rounds(" + "," * 2000 + ")"], "dispatcher must have at most 1,000 characters, got"),
         (["--law", "gamma(" + " " * 2000 + ")"], "law must have at most 1,000 characters, got"),
-        (["--steps", "1e19"], "steps must be at most 1,000,000,000,000,000, got 10,000,000,000,000,000,000"),
+        (["--steps", "1e18"], "steps must be at most 1,000,000,000,000,000, got 1,000,000,000,000,000,000"),
         (["--local-steps", "1e10"], "local_steps must be at most 100,000, got 10000000000"),
         (["--availability", "none.toml"], "availability file none.toml does not exist"),
         (["--engine", "fast"], "engine must be one of auto, jump chain, events, got 'fast'"),

@@ -486,7 +486,7 @@ def test_the_first_images_of_each_class(folder, write):
         ("train/n02/images/n02_7.JPEG", jpeg(3)[:300], "n02_7.JPEG is damaged or of another format ("),
         ("val/images/val_2.JPEG", b"<html>", "val_2.JPEG is damaged or of another format (cannot identify image file"),
         ("train/n02/images/n02_7.JPEG", jpeg(3, side=32), "n02_7.JPEG is damaged or of another format (an image of 32"),
-        ("val/val_annotations.txt", b"val_0.JPEG\tn77\n", "the line 'val_0.JPEG\tn77', which names no image of"),
+        ("val/val_annotations.txt", b"val_0.JPEG\tn77\n", r"the line 'val_0.JPEG\tn77', which names no image of"),
         ("val/val_annotations.txt", b"val_9.JPEG\tn01\n", "which names no image of a known class"),
         ("val/val_annotations.txt", b"val_9.JPEG\n", "which names no image of a known class"),
         ("val/val_annotations.txt", b"\xff\xff", "val_annotations.txt is damaged or of another format ('utf-8'"),

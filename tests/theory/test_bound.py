@@ -194,7 +194,7 @@ def test_a_constants_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "bad.toml").write_text("A = ")
     with pytest.raises(UnreadableFile, match="is not valid TOML"):
         Constants.load(tmp_path / "bad.toml")
-    with pytest.raises(UnreadableFile, match="cannot be read"):
+    with pytest.raises(UnreadableFile, match="is a folder; name the file in it"):
         Constants.load(tmp_path)
 
 

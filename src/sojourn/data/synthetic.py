@@ -212,8 +212,8 @@ def _tests(examples: int) -> int:
 
 def _at_least(low: int, what: str, **values: float) -> None:
     for key, value in values.items():
-        if not low <= value <= LARGEST and isinstance(value, int):
-            raise InvalidInput(f"{what}: {key} must be a whole number from {low} to 2^63 - 1, got {quoted(value)}")
+        if isinstance(value, int) and value > LARGEST:
+            raise InvalidInput(f"{what}: {key} must be a whole number below 2^63, got {quoted(value)}")
         if not (math.isfinite(value) and value >= low):
             raise InvalidInput(f"{what}: {key} must be finite and at least {low}, got {value}")
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from sojourn.errors import UnreadableFile
 from sojourn.shown import quoted
+from sojourn.values import LARGEST
 
 
 def check(tree: Any, kinds: dict[str, Any]) -> None:
@@ -37,4 +38,6 @@ def fits(value: Any, kind: Any) -> bool:
         return type(value) is kind and all(fits(getattr(value, k), one) for k, one in get_type_hints(kind).items())
     if kind is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
-    return kind not in (int, str, bool, NoneType, Tensor) or type(value) is kind
+    if kind is int:
+        return type(value) is int and abs(value) <= LARGEST
+    return kind not in (str, bool, NoneType, Tensor) or type(value) is kind

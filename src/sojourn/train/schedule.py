@@ -6,7 +6,7 @@ from math import cos, inf, isfinite, log, pi
 from sojourn.call_text import parse_choice
 from sojourn.errors import InvalidInput
 
-LARGEST = 600.0  # logarithm of a factor
+LARGEST = 1e30  # of a factor
 _OPTIONS = {
     "constant": {},
     "drops": {"at": str, "by": float, "over": str},
@@ -58,8 +58,9 @@ class Schedule:
                 f"{item.name}={getattr(self, item.name)}" for item in fields(self) if item.type == "float"
             )
             raise InvalidInput(f"the numbers of schedule {self.name} must be positive and finite, got {given}")
-        if self.by > 1 and len(self.at) * log(self.by) > LARGEST:
-            raise InvalidInput(f"schedule drops: by must be such that all drops are finite, got {self.by}")
+        if max(len(self.at) * log(max(self.by, 1.0)), log(max(self.least, 1.0))) > log(LARGEST):
+            given = f"by={self.by} for {len(self.at)} drops and least={self.least}"
+            raise InvalidInput(f"the factor of schedule {self.name} must be at most {LARGEST:g}, got {given}")
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":
