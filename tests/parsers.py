@@ -19,6 +19,7 @@ from sojourn.cli import promises
 from sojourn.cli.arguments import override, whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
+from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.data.dataset import Dataset
 from sojourn.data.load import load_dataset, load_problem
@@ -41,7 +42,7 @@ from sojourn.train.algorithms.table import algorithm
 from sojourn.train.augment import Augment
 from sojourn.train.config import TrainConfig, value_of
 from sojourn.train.models.load import load_model
-from sojourn.train.run import Run, config_of, train
+from sojourn.train.run import train
 from sojourn.train.schedule import Schedule
 from sojourn.train.server_step import ServerStep
 
@@ -324,19 +325,22 @@ FILES: dict[str, Reader] = {
 }
 
 
+def _config(home: Path) -> TrainConfig:
+    return TrainConfig.load(home / "run.toml", fleet=str(home / "fleet.csv"))
+
+
 @cache
 def run_folder(home: Path) -> dict[str, bytes]:
     """The files of a small run, by their names in its folder; taken up again in the middle."""
     FLEET.save(home / "fleet.csv")
     (home / "run.toml").write_text(RUN_FILE)
-    config = TrainConfig.load(home / "run.toml", fleet=str(home / "fleet.csv"))
 
     def stop(done: int, total: int, facts: dict[str, Any]) -> None:
         if done >= 10:
             raise _Enough
 
     with suppress(_Enough):
-        train(config, home / "run", checkpoint_every=5, progress=stop)
+        train(_config(home), home / "run", checkpoint_every=5, progress=stop)
     found = sorted(path for path in (home / "run").rglob("*") if path.is_file() and path.name != "lock")
     return {path.relative_to(home / "run").as_posix(): path.read_bytes() for path in found}
 
@@ -347,13 +351,13 @@ class _Enough(Exception):
 
 def resumed(folder: Path) -> None:
     """What `sojourn train --resume` does."""
-    Run(config_of(folder), folder, resume=True).go()
+    app(["train", "--resume", "--out", str(folder)], standalone_mode=False)
 
 
 def looked_at(folder: Path) -> None:
     """What `sojourn compare` does with the folder of a cell."""
     if ended(folder) is not None:
-        found = Found(Cell("one", config_of(folder)), folder, diverged=False)
+        found = Found(Cell("one", TrainConfig("fleet.csv")), folder, diverged=False)
         assert found.last
         assert found.identity()
         assert found.column("accuracy").size
@@ -382,7 +386,7 @@ def read_trace(folder: Path) -> None:
 def ledger_folder(home: Path) -> dict[str, bytes]:
     """The files of a ledger of one run."""
     run_folder(home)
-    cell = Cell("one", config_of(home / "run"))
+    cell = Cell("one", _config(home))
     Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
     return {name: (home / "ledger" / name).read_bytes() for name in ("runs.csv", "curves.csv")}
 
