@@ -81,9 +81,9 @@ def test_a_model_counts_for_as_long_as_the_server_has_it():
     # a round ends at 60 with three updates, which is all until 100
     rows = [(0, 0.1), (60, 0.1), (60, 0.1), (60, 0.4)]
     assert accuracy_in_time([{"time": at, "accuracy": value} for at, value in rows], 100) == pytest.approx(0.4)
-    assert accuracy_in_time([{"time": 0.0, "accuracy": 0.1}, {"time": 95.0, "accuracy": 0.4}], 100) == pytest.approx(
-        (10 * 0.1 + 5 * 0.4) / 15
-    )
+    assert accuracy_in_time(
+        [{"received": 0, "time": 0.0, "accuracy": 0.1}, {"time": 95.0, "accuracy": 0.4}], 100
+    ) == pytest.approx((10 * 0.1 + 5 * 0.4) / 15)
 
 
 def test_the_best_local_steps_and_rate_are_those_of_the_held_out_examples(tmp_path):
@@ -93,7 +93,7 @@ def test_the_best_local_steps_and_rate_are_those_of_the_held_out_examples(tmp_pa
         gone = rate == grid[-1]
         worth = rate / grid[-1] + (0.1 if marks["local_steps"] == 5 else 0.0)
         ledger.runs[cell.hash] = {"cell": cell.hash, "state": "diverged" if gone else "complete"}
-        ledger.curves[cell.hash] = [{"time": 0.0, "accuracy": 0.9 if gone else worth}]
+        ledger.curves[cell.hash] = [{"received": 0, "time": 0.0, "accuracy": 0.9 if gone else worth}]
     ledger.save()
     best = tuned(FULL, tmp_path, tmp_path)
     assert {method: one.rate for method, one in best.items()} == {method: RATES[method][-2] for method in METHODS}

@@ -12,6 +12,7 @@ from sojourn.cli.main import app
 from sojourn.errors import InvalidInput
 from sojourn.sweep.cell import Cells, ended
 from sojourn.sweep.run_cells import run_cells
+from sojourn.train.read_metrics import NEEDED
 
 
 @pytest.fixture
@@ -90,7 +91,8 @@ def test_other_links_beside_the_cells_are_nobodys_business(fleet, tmp_path):
 )
 def test_a_cell_whose_files_say_nothing_has_not_ended(tmp_path, name, content):
     (tmp_path / "summary.json").write_text('{"received": 5}')
-    (tmp_path / "metrics.csv").write_text("received\n5\n")
+    cells = ["5"] * len(NEEDED)
+    (tmp_path / "metrics.csv").write_text(f"{','.join(NEEDED)}\n{','.join(cells)}\n")
     assert ended(tmp_path) == "complete"
     (tmp_path / name).write_text(content)
     assert ended(tmp_path) is None

@@ -168,6 +168,8 @@ def _from_csv(path: Path) -> tuple[Availability, ...]:
     for line, cells in lines:
         if not cells:
             continue
+        if len(cells) != len(head):
+            raise InvalidInput(f"{path}, line {line}: an interval is group,from,to, got {len(cells)} cells")
         try:
             row = dict(zip(head, cells, strict=True))
             intervals.setdefault(row["group"], []).append((float(row["from"]), float(row["to"])))

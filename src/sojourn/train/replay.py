@@ -190,9 +190,9 @@ class Replay:
             "pending": {} if self.done else dict(self.pending),
             "ready": {} if self.done else dict(self.ready),
             "tally": asdict(self.tally),
-            "staleness": self.staleness.tolist(),
-            "between": self.between.tolist(),
-            "arrivals": self.arrivals.tolist(),
+            "staleness": tuple(self.staleness.tolist()),
+            "between": tuple(self.between.tolist()),
+            "arrivals": tuple(self.arrivals.tolist()),
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
