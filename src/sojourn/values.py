@@ -58,7 +58,9 @@ def items(value: Any, what: str) -> list[Any]:
 
 def numbers(value: Any, what: str) -> list[float]:
     """The value, which must be a list of numbers."""
-    return [number(one, f"a value of {what}") for one in items(value, what)]
+    if not isinstance(value, list):
+        raise WrongKind(f"{what} must be a list of numbers, got {quoted(value)}")
+    return [number(one, f"a value of {what}") for one in value]
 
 
 def table(value: Any, what: str) -> dict[str, Any]:
