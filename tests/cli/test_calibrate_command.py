@@ -72,9 +72,33 @@ def test_a_run_file_describes_what_is_measured_and_flags_win(fleet, tmp_path):
 def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,rate\nall,40,1\n")
-    said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", tmp_path / "c.toml").output
-    assert "10 of 40 clients were asked: what is largest, is so among them" in said
+    out = tmp_path / "c.toml"
+    said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", out).output
+    caveat = "sigma2 and G2 are the largest among the 10 clients asked, of 40: those of the whole fleet may be larger"
+    assert caveat in said
+    assert f"# {caveat} (the client with the largest was asked with a chance of 0.25)" in out.read_text()
+    quick = ["--no-sensitivity", "--no-law-check"]
+    assert caveat in call("plan", fleet, "--budget-time", 100, "--constants", out, *quick).output
+    planned = json.loads(call("plan", fleet, "--budget-time", 100, "--constants", out, *quick, "--json").stdout)
+    assert planned["constants_notes"] == Calibration.load(out).caveats()
     assert "losses and curvatures are those of a random choice of examples, not of all" in said
+
+
+def test_the_noise_of_batches_that_are_all_of_the_data_is_zero_and_said(tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("name,count,rate\nall,40,1\n")
+    words = [few, *QUICK, "--gradients", 400, "--batch-size", 64]  # 36 examples each
+    told = json.loads(call("calibrate", *words, "--out", tmp_path / "c.toml", "--json").stdout)
+    assert told["sigma2"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert [one["sigma2_mean"]["high"] for one in told["points"]] == [0.0, 0.0]
+    sentence = "a batch is the whole data of every client asked: gradients have no noise, sigma2 is exactly 0"
+    assert (told["noiseless"], told["notes"]) == (40, [sentence])
+    assert Calibration.load(tmp_path / "c.toml").caveats() == [sentence]
+    independent = json.loads(
+        call("calibrate", *words, "--order", "independent", "--out", tmp_path / "i.toml", "--json").stdout
+    )
+    assert independent["noiseless"] == 0
+    assert independent["sigma2"]["low"] > 0
 
 
 def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):

@@ -142,8 +142,7 @@ def _notes(found: "Calibration") -> list[str]:
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:
         notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
-    if found.asked < found.clients:
-        notes.append(f"{found.asked} of {found.clients} clients were asked: what is largest, is so among them")
+    notes += found.caveats()
     if not found.exact:
         notes.append("losses and curvatures are those of a random choice of examples, not of all")
     notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")

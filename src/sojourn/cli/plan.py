@@ -97,6 +97,7 @@ def plan(
     if clusters and (name != "clusters" or not clusters.isdecimal()):
         raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
     numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
+    caveats = _caveats(constants)
     settings: dict[str, Any] = {
         "concurrency": tasks,
         "method": name,
@@ -128,7 +129,7 @@ def plan(
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
+    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check, caveats)
     with attempts() as attempt:  # the plan first: what is said of it takes longer
         if out is not None:
             attempt(_save, planned.plan, out)
@@ -140,6 +141,16 @@ def plan(
             shown.print()
         if pictures is not None:
             attempt(_draw, planned, pictures)
+
+
+def _caveats(constants: Path | None) -> list[str]:
+    """What is to be said of constants that were measured."""
+    from sojourn.files import read_toml
+    from sojourn.theory.calibration import Calibration
+
+    if constants is None or "calibration" not in read_toml(constants, "constants file"):
+        return []
+    return Calibration.load(constants).caveats()
 
 
 def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:

@@ -1,5 +1,6 @@
 """What `sojourn plan` shows: the plan, others beside it, errors in its inputs, advice."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,8 @@ class Shown:
     """Whether errors in the inputs are studied."""
     laws: bool
     """Whether other service laws are simulated."""
+    caveats: Sequence[str] = ()
+    """What is to be said of the constants, where they were measured."""
 
     @cached_property
     def comparison(self) -> dict[str, Prediction]:
@@ -68,6 +71,7 @@ class Shown:
             "objective": self.planned.objective.name,
             "constants": self.constants.facts(),
             "constants_given": self.given,
+            "constants_notes": list(self.caveats),
             "concurrency": plan.concurrency,
             "step_size": plan.step_size,
             "promises": plan.promises,
@@ -106,7 +110,7 @@ class Shown:
         self._print_comparison()
         if self.sensitivity:
             _print_sensitivity(self.sensitivity, self.planned.fleet.groups > STUDIED)
-        constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants()]
+        constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants(), *self.caveats]
         for sentence in (*advice(self.planned, self.comparison), *constants, *self._laws()):
             say(sentence)
 

@@ -100,11 +100,28 @@ class Calibration:
     """Where it was measured."""
     run: Mapping[str, str | int | float]
     """Of what: data, partition, model, batch size and so on."""
+    noiseless: int = 0
+    """Of the clients asked, those of which a batch is the whole data: their gradients have no noise."""
 
     @property
     def constants(self) -> Constants:
         """For the bounds."""
         return Constants(**{key: getattr(self, key).value for key in KEYS})
+
+    def caveats(self) -> list[str]:
+        """What whoever uses the constants should know of them."""
+        said = []
+        if self.asked < self.clients:
+            chance = f"the client with the largest was asked with a chance of {self.asked / self.clients:.2g}"
+            said.append(
+                f"sigma2 and G2 are the largest among the {self.asked} clients asked, of {self.clients}: "
+                f"those of the whole fleet may be larger ({chance})"
+            )
+        if self.noiseless == self.asked:
+            said.append("a batch is the whole data of every client asked: gradients have no noise, sigma2 is exactly 0")
+        elif self.noiseless:
+            said.append(f"a batch is the whole data of {self.noiseless} of the clients asked: theirs have no noise")
+        return said
 
     def save(self, path: str | Path) -> None:
         """Write constants.toml; a file that is there is replaced in one go."""
@@ -127,6 +144,7 @@ class Calibration:
             found |= {key: whole(told[key], key) for key in ("clients", "asked", "gradients", "products")}
             found |= {"confidence": number(told["confidence"], "confidence"), "exact": bool(told["exact"])}
             points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
+            found["noiseless"] = whole(told.get("noiseless", 0), "noiseless")
             return cls(**found, points=points, run=table(told["run"], "run"))
         except (KeyError, InvalidInput) as error:
             raise UnreadableFile(
@@ -137,17 +155,18 @@ class Calibration:
         """As plain values."""
         four = {key: getattr(self, key)._asdict() for key in KEYS}
         plain = {
-            key: getattr(self, key) for key in ("confidence", "clients", "asked", "gradients", "products", "exact")
+            key: getattr(self, key)
+            for key in ("confidence", "clients", "asked", "noiseless", "gradients", "products", "exact")
         }
         points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
-        return {**four, **plain, "points": points, "run": dict(self.run)}
+        return {**four, **plain, "points": points, "run": dict(self.run), "notes": self.caveats()}
 
 
 _NOTES = {
     "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
     "L": "largest curvature at the points below, of the mean loss and of the clients' own",
-    "sigma2": "variance of a stochastic gradient, largest over clients and points",
-    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",
+    "sigma2": "variance of a stochastic gradient, largest over the clients asked and the points",
+    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients asked and points",
 }
 
 
@@ -156,9 +175,10 @@ def _lines(found: Calibration) -> Iterator[str]:
     yield f"# This file contains {CONTAINS}."
     for key, note in _NOTES.items():
         yield f"{key} = {_text(getattr(found, key).value)}  # {note}"
+    yield from (f"# {sentence}" for sentence in found.caveats())
     yield "\n[calibration]"
     facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
-    facts |= {key: getattr(found, key) for key in ("clients", "asked", "gradients", "products", "exact")}
+    facts |= {key: getattr(found, key) for key in ("clients", "asked", "noiseless", "gradients", "products", "exact")}
     yield from _pairs(facts)
     yield "\n[calibration.interval]"
     yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})

@@ -16,7 +16,7 @@ from sojourn.train.calibration.heterogeneity import largest_heterogeneity, mean_
 from sojourn.train.calibration.noise import largest_noise, mean_noise
 from sojourn.train.calibration.objective import Chosen, Objective, choose
 from sojourn.train.calibration.points import MARKS, Place, places
-from sojourn.train.calibration.sample import Design
+from sojourn.train.calibration.sample import Design, Integers
 from sojourn.train.calibration.smoothness import measure_curvature, measure_secant, most_products
 
 Progress = Callable[[int, int], None]
@@ -89,7 +89,10 @@ def _at(
     weights = everyone[design.asked] / everyone[design.asked].sum()
     sums = gather(federation, place.params, place.stats, design, weights, spectrum.vectors, place.step, watch)
     noise, apart = mean_noise(sums, weights, design.clients), mean_heterogeneity(sums, weights, everyone)
-    most_noise, most_apart = largest_noise(sums, noise[0]), largest_heterogeneity(sums, apart[0])
+    most_noise: Bounded = largest_noise(sums, noise[0])
+    most_apart = largest_heterogeneity(sums, apart[0])
+    if noiseless(built, design.asked) == design.asked.size:  # what is seen is rounding
+        noise, most_noise = [Estimate(0.0)] * len(noise), Estimate(0.0)
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
     secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
@@ -136,7 +139,16 @@ def _constants(
         exact=exact,
         points=tuple(one.point for one in found),
         run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
+        noiseless=noiseless(built, design.asked),
     )
+
+
+def noiseless(built: Built, asked: Integers) -> int:
+    """How many clients compute every gradient on all of their data, with nothing random in it."""
+    federation = built.federation
+    if federation.order != "shuffled" or federation.model.random or built.config.augment != "none":
+        return 0
+    return sum(int(federation.partition.sizes[client]) <= federation.batches.size(int(client)) for client in asked)
 
 
 def _of_a_client(effort: Effort, chosen: Chosen) -> int:
