@@ -65,6 +65,8 @@ def test_json_carries_the_fit_at_full_precision(files, tmp_path):
         "clients": 4,
         "by": "client",
         "confidence": 0.95,
+        "latest": 1.0,
+        "drift_p_value": found.drift_p_value,
         "notes": list(found.notes),
     }
     for g, group in enumerate(groups):
@@ -82,6 +84,7 @@ def test_json_carries_the_fit_at_full_precision(files, tmp_path):
             "p_value": found.p_value[g],
             "uplink_rate": None,
             "uplink_law": "exponential",
+            "drift": found.drift[g],
         }
 
 

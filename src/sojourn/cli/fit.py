@@ -24,6 +24,9 @@ def fit(
         str, typer.Option(help="`auto`, a family such as `lognormal`, or a whole law such as `gamma(shape=2)`.")
     ] = "auto",
     confidence: Annotated[float, typer.Option(help="Chance that an interval holds the true rate.")] = 0.95,
+    latest: Annotated[
+        float, typer.Option(help="Last part of the trace's time to fit, such as `0.25`, for rates that change.")
+    ] = 1.0,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -36,6 +39,8 @@ def fit(
 
     - `sojourn fit trace.parquet --fleet fleet.csv --by client --law lognormal --out fitted.toml --json`
 
+    - `sojourn fit trace.parquet --fleet fleet.csv --latest 0.25 --out fitted.csv`
+
     """
     from sojourn.cli.arguments import check_free
     from sojourn.cli.show import attempts, say, to_json
@@ -47,7 +52,7 @@ def fit(
         raise InvalidInput(f"--out must end in .csv or .toml, got {out}; rename it")
     check_free(overwrite, out, what="fleet file")
     given = None if fleet is None else Fleet.load(fleet)
-    found = estimate(trace, given, by, law, confidence)
+    found = estimate(trace, given, by, law, confidence, latest)
     with attempts() as attempt:
         attempt(found.save, out)
         if as_json:
@@ -78,6 +83,7 @@ def content(found: "Fit") -> dict[str, Any]:
             "p_value": found.p_value[g],
             "uplink_rate": fleet.uplink_rate[g],
             "uplink_law": str(fleet.uplink_law[g]),
+            "drift": found.drift[g],
         }
         for g in range(fleet.groups)
     ]
@@ -88,6 +94,8 @@ def content(found: "Fit") -> dict[str, Any]:
         "clients": fleet.clients,
         "by": found.by,
         "confidence": found.confidence,
+        "latest": found.latest,
+        "drift_p_value": found.drift_p_value,
         "groups": groups,
         "notes": list(found.notes),
     }

@@ -48,6 +48,10 @@ class Choice:
     likelihood: float = nan
     scv: float = nan
     """Squared coefficient of variation, averaged over the laws that compete; NaN = the law's own."""
+    shown: tuple[float, float] = (0.0, 0.0)
+    """The same as the durations show it, and with one more as long as the longest; 0 = the law is given."""
+    rivals: tuple[Fitted, ...] = ()
+    """The best laws of the families that compete; none where there is one law, given or sure."""
     error: float = 0.0
     """Standard error of the logarithm of the law's parameter; 0 = not fitted."""
 
@@ -65,8 +69,10 @@ def choose(
     if wanted == "empirical" and sample.size:
         return empirical(sample, most)
     if wanted not in ("auto", "empirical") and sample.freedom >= 1:
-        choice = tested(of_family(wanted, sample), sample, fitted=True)
-        return replace(choice, fits=not _refused(choice, sample.size, among))
+        best = of_family(wanted, sample)
+        choice = tested(best, sample, fitted=True)
+        rivals = () if best.law.parameter is None else (best,)
+        return replace(choice, fits=not _refused(choice, sample.size, among), rivals=rivals)
     return _whichever(sample, same, most, among) if sample.freedom >= 1 else Choice(EXPONENTIAL)
 
 
@@ -78,10 +84,12 @@ def _whichever(sample: Sample, same: float, most: int, among: int) -> Choice:
     fits = [of_family(name, sample) for name in names]
     merit = np.array([found.likelihood - price * (found.law.parameter is not None) for found in fits])
     choice = tested(fits[int(np.argmax(merit))], sample, fitted=True)
+    shown = sample.variation()
     if _refused(choice, sample.size, among):
-        return empirical(sample, most, choice)
+        return replace(empirical(sample, most, choice), shown=shown)
     weight = np.where(merit > merit.max() - RIVAL, np.exp(merit - merit.max()), 0.0)
-    return replace(choice, scv=float(weight @ [found.law.scv for found in fits] / weight.sum()))
+    scv = float(weight @ [found.law.scv for found in fits] / weight.sum())
+    return replace(choice, scv=scv, shown=shown, rivals=tuple(fits))
 
 
 def _given(law: Law, sample: Sample, same: float, among: int) -> Choice:

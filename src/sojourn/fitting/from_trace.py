@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.fitting import notes
 from sojourn.fitting.choice import CANDIDATES, Choice
+from sojourn.fitting.drift import drift_of, of_drift
 from sojourn.fitting.durations import Durations, by_group
 from sojourn.fitting.observed import Observed, observe
 from sojourn.fitting.rates import Evidence, Rates, best_rates, by_groups, pooled
-from sojourn.fitting.units import laws_by_client, laws_by_group
+from sojourn.fitting.units import Rows, laws_by_client, laws_by_group
 from sojourn.fleet import Fleet
 from sojourn.law import EXPONENTIAL, PARAMETERS, Law
 from sojourn.trace import Trace
@@ -54,6 +55,12 @@ class Fit:
     """Kolmogorov-Smirnov distance between durations and law (clients that share a law share it); NaN = too few."""
     p_value: Floats
     """Chance of a larger distance if the law were true; NaN = not tested (few durations, empirical law)."""
+    drift: Floats
+    """Change of each rate from the beginning of the trace to its end, relative; NaN = too few services."""
+    drift_p_value: float
+    """Chance of as large changes if no rate changed; NaN = not tested."""
+    latest: float
+    """Last part of the trace's time that was fitted."""
     by: str
     """What was fitted: group or client."""
     notes: tuple[str, ...] = ()
@@ -70,12 +77,15 @@ def fit(
     by: str | None = None,
     law: Law | str | None = None,
     confidence: float = 0.95,
+    latest: float = 1.0,
 ) -> Fit:
     """Fit rates and laws to a trace in memory or in a file, which is read in pieces.
 
     `by` is `group` (the groups of the given fleet, whose rates are not used; default with a fleet) or `client` (default
     without). Clients are pooled: one that was seen twice is drawn towards the others, one that was never seen gets
     the population's rate and interval. `law` is `auto` (default), a family such as `lognormal`, or a whole law.
+    `latest` is the last part of the trace's time: 0.25 fits the services that began in its last quarter, for rates
+    that change.
 
     >>> from sojourn import Plan, simulate
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -92,20 +102,25 @@ def fit(
     wanted = _wanted(law)
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must be between 0 and 1, got {confidence}; write for example 0.95")
-    seen = observe(trace, fleet, by == "group")
+    if not 0 < latest <= 1:
+        raise InvalidInput(f"latest must be above 0 and at most 1, got {latest}; 0.25 is the last quarter of the trace")
+    seen = observe(trace, fleet, by == "group", latest)
     if seen.counts is not None:
         wanted = _only_exponential(wanted, law)
         seen = replace(seen, service=seen.counts.durations())
     service = seen.service
     if service.finished.sum() == 0:
         raise InvalidInput(
-            f"a fit needs a row with started_at and finished_at, got {seen.rows} rows without; record a longer trace"
+            f"a fit needs a row with started_at and finished_at, got {seen.rows} rows without"
+            f"{f' in the latest {latest:g} of the time' if latest < 1 else ''}; record a longer trace"
         )
     if service.total.sum() <= 0:
         raise InvalidInput("a fit needs services that take time, got only zeros; use a finer clock")
     if by == "group" and fleet is not None:
-        return _by_group(seen, fleet, wanted, confidence)
-    return _by_client(seen, fleet, wanted, confidence)
+        found = _by_group(seen, fleet, wanted, confidence)
+    else:
+        found = _by_client(seen, fleet, wanted, confidence)
+    return replace(found, latest=latest)
 
 
 def _grouping(by: str | None, fleet: Fleet | None) -> str:
@@ -144,10 +159,10 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
     if instant.any():
         name = fleet.name[int(np.argmax(instant))]
         raise InvalidInput(f"services must take time, got only zeros for group '{name}'; use a finer clock")
-    choices, told = laws_by_group(service, seen.last, wanted)
-    rates = by_groups(
-        _evidence(service, choices, seen.excess), confidence, told, np.array([choice.error for choice in choices])
-    )
+    laws = laws_by_group(service, seen.last, wanted, confidence)
+    choices = laws.choices
+    error = np.array([choice.error for choice in choices])
+    rates = by_groups(_evidence(service, choices, seen.excess), confidence, laws.told, error, laws.least)
     said = [
         *notes.of_rows(seen),
         *notes.of_laws(choices, fleet.name, wanted),
@@ -157,7 +172,7 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
     ]
     uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
     said += notes.of_links(seen, fleet)
-    return _fit(fleet, rates, service, choices, uplinks, said, confidence, "group")
+    return _fit(seen, fleet, rates, service, choices, uplinks, said, confidence, "group")
 
 
 def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidence: float) -> Fit:
@@ -176,7 +191,7 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
     ]
     uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
     said += notes.of_links(seen, one_by_one)
-    return _fit(one_by_one, rates, service, choices, uplinks, said, confidence, "client")
+    return _fit(seen, one_by_one, rates, service, choices, uplinks, said, confidence, "client")
 
 
 def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
@@ -187,10 +202,12 @@ def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
 
 def _evidence(durations: Durations, choices: Sequence[Choice], excess: float = 1.0) -> Evidence:
     laws = tuple(choice.law for choice in choices)
-    known = {id(choice): choice.law.scv if np.isnan(choice.scv) else choice.scv for choice in choices}
-    scv = excess * np.array([known[id(choice)] for choice in choices])
-    weight = durations.weight
-    return Evidence(durations.finished, durations.total, durations.running, durations.age, laws, scv, weight)
+    known = {id(one): (one.law.scv if np.isnan(one.scv) else one.scv, *one.shown) for one in choices}
+    variation, shown, most = excess * np.array([known[id(choice)] for choice in choices]).T
+    return Evidence(
+        *(durations.finished, durations.total, durations.running, durations.age, laws, variation),
+        *(durations.weight, shown, most),
+    )
 
 
 def _uplinks(
@@ -207,7 +224,7 @@ def _uplinks(
         return np.where(instant, np.inf, fleet.uplink_rate), fleet.uplink_law
     rest = uplink.without(instant)
     if by == "group":
-        choices = laws_by_group(rest, seen.last, "auto")[0]
+        choices = laws_by_group(rest, seen.last, "auto", confidence).choices
         rate = best_rates(_evidence(rest, choices))
         rate = np.where(known, rate, fleet.uplink_rate)
     else:
@@ -218,6 +235,7 @@ def _uplinks(
 
 
 def _fit(
+    seen: Observed,
     fleet: Fleet,
     rates: Rates,
     service: Durations,
@@ -228,6 +246,8 @@ def _fit(
     by: str,
 ) -> Fit:
     laws = tuple(choice.law for choice in choices)
+    rows, span = Rows.of(service, seen.last), seen.last - seen.since
+    drift = drift_of(rows, rates.rate, laws, _evidence(service, choices).scv, span)
     return Fit(
         fleet=replace(fleet, rate=rates.rate, law=laws, uplink_rate=uplinks[0], uplink_law=uplinks[1]),
         rate_low=rates.low,
@@ -238,6 +258,9 @@ def _fit(
         work=np.where(service.finished > 0, service.work / np.maximum(service.finished, 1), np.nan),
         distance=np.array([choice.distance for choice in choices]),
         p_value=np.array([choice.p_value for choice in choices]),
+        drift=drift.change,
+        drift_p_value=drift.p_value,
+        latest=1.0,
         by=by,
-        notes=tuple(said),
+        notes=(*said, *of_drift(drift, fleet.name)),
     )

@@ -47,6 +47,8 @@ class Sample:
     """Block of each duration."""
     count: Floats
     """Finished durations of each block, at least one."""
+    scale: Floats
+    """What the durations of each block have been multiplied by."""
 
     @classmethod
     def of(cls, value: Floats, room: Floats, finished: Flags, block: Integers) -> "Sample":
@@ -55,9 +57,10 @@ class Sample:
         value, room, finished, block = value[seen], room[seen], finished[seen], block[seen]
         block = np.unique(block, return_inverse=True)[1].astype(np.int64)
         count = np.bincount(block, finished).astype(np.float64)
-        rate = (count / np.bincount(block, value))[block]
+        scale = count / np.bincount(block, value)
+        rate = scale[block]
         least = value.min(initial=np.inf, where=value > 0) / 2  # a clock that is too coarse shows zeros
-        return cls(np.maximum(value, least) * rate, room * rate, finished, block, count)
+        return cls(np.maximum(value, least) * rate, room * rate, finished, block, count, scale)
 
     def thinned(self, most: int) -> "Sample":
         """About `most` durations: the first ones (their order is random) of every block, or of every so many blocks."""
@@ -82,6 +85,15 @@ class Sample:
         """Finished durations less the rates that they must tell too."""
         return self.size - self.count.size
 
+    def variation(self) -> tuple[float, float]:
+        """Squared coefficient of variation of the finished durations; the same with one more as long as the longest."""
+        if self.freedom < 1:
+            return 0.0, 0.0
+        mean = np.bincount(self.block[self.finished], self.value[self.finished]) / self.count
+        ratio = self.value / mean[self.block]
+        squares, more = ((ratio[self.finished] - 1) ** 2).sum(), (ratio.max() - 1) ** 2
+        return float(squares / self.freedom), float((squares + more) / self.freedom)
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -90,15 +102,22 @@ class Fitted:
     law: Law
     likelihood: float
     log_rate: Floats
+    curve: Floats
+    """Information of each block on its log rate."""
     error: float = 0.0
     """Standard error of the logarithm of the parameter (hyperexponential: of scv - 1); 0 = not fitted."""
+
+    @property
+    def place(self) -> float:
+        """The logarithm of the parameter (hyperexponential: of scv - 1)."""
+        return _log_parameter(self.law)
 
 
 def of_law(law: Law, sample: Sample) -> Fitted:
     """Likelihood of a law that is fully given."""
     if law.name in ("deterministic", "empirical"):
         total = np.bincount(sample.block[sample.finished], sample.value[sample.finished])
-        return Fitted(law, -np.inf, np.log(sample.count / total))
+        return Fitted(law, -np.inf, np.log(sample.count / total), sample.count)
     by_block, u = _by_block(law, sample)
     width = 1 / np.sqrt(sample.count * _information(law))
     h = 0.2 * width
@@ -109,7 +128,7 @@ def of_law(law: Law, sample: Sample) -> Fitted:
         if (np.abs(step) < 0.02 * width).all():
             break
         u = u + step
-    return Fitted(law, float((middle + 0.5 * np.log(2 * pi / curve)).sum()), u)
+    return Fitted(law, float((middle + 0.5 * np.log(2 * pi / curve)).sum()), u, curve)
 
 
 def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:

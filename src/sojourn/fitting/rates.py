@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, stdtrit
 
 from sojourn.fitting.likelihood import nearby
-from sojourn.fitting.population import population
+from sojourn.fitting.population import Population, population
 from sojourn.fitting.shapes import mean_beyond
 from sojourn.law import Law
 
@@ -57,14 +57,26 @@ class Evidence:
     laws: Sequence[Law]
     """Law of each unit; equal laws may be one object."""
     variation: Floats
-    """Squared coefficient of variation of each unit."""
+    """Squared coefficient of variation of each unit's law."""
     weight: Floats
     """How many running durations each of them stands for."""
+    shown: Floats
+    """Squared coefficient of variation as the durations show it."""
+    most: Floats
+    """The same with one more duration, as long as the longest."""
 
     @property
     def scv(self) -> Floats:
         """Squared coefficient of variation of each unit's law."""
         return np.maximum(self.variation, LEAST_SCV)
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The same for the lower and the upper end of intervals: at least what the durations show.
+
+        What few durations do not show is long ones, never short ones: the lower end of a rate allows for one more.
+        """
+        return np.maximum(self.scv, self.most), np.maximum(self.scv, self.shown)
 
     def at(self, rate: Floats, scv: Floats) -> tuple[Floats, Floats]:
         """Shape and exposure of each unit's gamma likelihood near the given rates."""
@@ -91,10 +103,10 @@ class Evidence:
 def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
     """Every unit by itself; those without a finished duration get NaN.
 
-    `told` are the durations that told the parameter of each unit's law (inf = none to tell), `error` the standard error
-    of its logarithm: few durations widen the interval as Student's law does, and a law that is not well known makes
-    the expected length of running services uncertain. Where the record ends during a service half a finish is
-    added, which makes the intervals of a Poisson count cover as they should.
+    `told` are the durations that told how much each unit's durations vary (inf = its law is given), `error` the
+    standard error of the logarithm of its law's parameter: few durations widen the interval as Student's law does, and
+    a law that is not well known makes the expected length of running services uncertain. Where the record ends during
+    a service half a finish is added, which makes the intervals of a Poisson count cover as they should.
     """
     scv = evidence.scv
     seen = evidence.finished > 0
@@ -105,8 +117,13 @@ def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats)
         up, down = (_best(replace(evidence, laws=_shifted(evidence.laws, sign * error)), scv)[0] for sign in (1, -1))
         doubt = np.log(up / down) / 2
     tail = (1 - confidence) / 2
-    wider = (stdtrit(np.maximum(told - 1, 1.0), tail) / stdtrit(np.inf, tail)) ** 2 + shape * doubt**2
-    low, high = _interval((shape + 0.5 * busy) / wider, exposure / wider, confidence)
+    wider = (stdtrit(np.maximum(told - 1, 1.0), tail) / stdtrit(np.inf, tail)) ** 2
+    ends = []
+    for end, variation in enumerate(evidence.ends):
+        known = shape * scv / variation
+        over = wider + known * doubt**2
+        ends.append(_interval((known + 0.5 * busy) / over, exposure * scv / variation / over, confidence)[end])
+    low, high = ends
     certain = np.array([law.name == "deterministic" for law in evidence.laws])
     low, high = _sure(rate, low, high, certain)
     return Rates(np.where(seen, rate, np.nan), np.where(seen, low, np.nan), np.where(seen, high, np.nan))
@@ -133,9 +150,13 @@ def _shifted(laws: Sequence[Law], shift: Floats) -> tuple[Law, ...]:
     return tuple(nearby(law, by) for law, by in zip(laws, shift.tolist(), strict=True))
 
 
-def by_groups(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
-    """Every group by itself, those that nothing is known of in the light of the others."""
+def by_groups(evidence: Evidence, confidence: float, told: Floats, error: Floats, least: Floats) -> Rates:
+    """Every group by itself, those that nothing is known of in the light of the others.
+
+    `least` is a lower end that no interval may exceed; NaN = none.
+    """
     own = separate(evidence, confidence, told, error)
+    own = replace(own, low=np.fmin(own.low, least))
     unseen = evidence.finished == 0
     if not unseen.any():
         return own
@@ -159,15 +180,24 @@ def _sure(rate: Floats, low: Floats, high: Floats, certain: NDArray[np.bool_]) -
 
 def pooled(evidence: Evidence, confidence: float) -> Rates:
     """Every unit in the light of all: what was seen often keeps its own rate, what was not gets the population's."""
-    scv = evidence.scv
+    tail = (1 - confidence) / 2
+    people, rate, low, high = _in_the_light_of_all(evidence, evidence.scv, tail)
+    for_low, for_high = evidence.ends
+    if (for_low > evidence.scv).any():
+        low = np.minimum(low, _in_the_light_of_all(evidence, for_low, tail)[2])
+    if (for_high > evidence.scv).any():
+        high = np.maximum(high, _in_the_light_of_all(evidence, for_high, tail)[3])
+    certain = np.array([law.name == "deterministic" for law in evidence.laws]) & (evidence.finished > 0)
+    own = np.where(certain, evidence.finished / np.where(certain, evidence.total, 1.0), rate)
+    return Rates(own, *_sure(own, low, high, certain), people.typical, people.variation)
+
+
+def _in_the_light_of_all(evidence: Evidence, scv: Floats, tail: float) -> tuple[Population, Floats, Floats, Floats]:
+    """The population, and the mean and both ends of each unit's rate, where durations vary by `scv`."""
     spent = evidence.weight * evidence.age
     overall = evidence.finished.sum() / (evidence.total.sum() + spent.sum())
     exposed = evidence.total + np.bincount(evidence.running, spent, scv.size)
     rate = (evidence.finished + 1) / (exposed + 1 / overall)
-    tail = (1 - confidence) / 2
     shape, exposure = evidence.at(rate, scv)
     people = population(shape, exposure)
-    rate, low, high = people.posterior(shape, exposure, tail)
-    certain = np.array([law.name == "deterministic" for law in evidence.laws]) & (evidence.finished > 0)
-    own = np.where(certain, evidence.finished / np.where(certain, evidence.total, 1.0), rate)
-    return Rates(own, *_sure(own, low, high, certain), people.typical, people.variation)
+    return people, *people.posterior(shape, exposure, tail)

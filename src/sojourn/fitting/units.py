@@ -10,6 +10,7 @@ from sojourn.fitting.choice import Choice, choose, distance_to, product_limit
 from sojourn.fitting.durations import Durations
 from sojourn.fitting.likelihood import Sample, of_law
 from sojourn.fitting.observed import KEPT
+from sojourn.fitting.rivals import lower_end
 from sojourn.fitting.shapes import draw
 from sojourn.law import MOST_DURATIONS, Law
 
@@ -32,7 +33,8 @@ class Rows:
     unit: Integers
     value: Floats
     room: Floats
-    finished: NDArray[np.bool_]
+    finished: Flags
+    began: Floats
     same: float
     """Relative difference below which the clock cannot tell two durations apart."""
 
@@ -61,9 +63,10 @@ class Rows:
             durations.total / np.maximum(durations.finished, 1), initial=np.inf, where=durations.total > 0
         )
         same = max(1e-9, 8 * np.finfo(np.float64).eps * abs(last) / shortest)
-        return cls(unit[order], value[order], room[order], finished[order], same)
+        began = np.concatenate([kept.began, durations.began[stays]])
+        return cls(unit[order], value[order], room[order], finished[order], began[order], same)
 
-    def sample(self, picked: Integers | NDArray[np.bool_], blocks: bool) -> Sample:
+    def sample(self, picked: Integers | Flags, blocks: bool) -> Sample:
         """Some of the rows, in one block or in one for each unit."""
         unit = self.unit[picked]
         return Sample.of(
@@ -98,19 +101,31 @@ def _cut_short(unit: Integers, value: Floats, room: Floats, cut: Flags, rng: np.
     return np.maximum(room, value)
 
 
-def laws_by_group(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Floats]:
-    """A law for each group from its own durations, and how many of these told its parameter (inf = none to tell)."""
+@dataclass(frozen=True)
+class GroupLaws:
+    """The laws of groups, and what their durations leave open."""
+
+    choices: list[Choice]
+    told: Floats
+    """Durations that told how much a group's durations vary; inf = its law is given."""
+    least: Floats
+    """Lower end of each rate's interval if its law is any that was not ruled out; NaN = its law is sure."""
+
+
+def laws_by_group(durations: Durations, last: float, wanted: Law | str, confidence: float) -> GroupLaws:
+    """A law for each group from its own durations."""
     rows = Rows.of(durations, last)
     groups = durations.finished.size
     most = int(np.clip(FILE_BUDGET // groups, 50, MOST_DURATIONS))
-    choices: list[Choice] = []
-    told = np.full(groups, np.inf)
+    found = GroupLaws([], np.full(groups, np.inf), np.full(groups, np.nan))
+    given = isinstance(wanted, Law) or wanted == "exponential"
     for group, sample in rows.by_unit(np.arange(groups)):
-        choices.append(choose(sample, wanted, rows.same, most, groups))
-        law = choices[-1].law
-        if not isinstance(wanted, Law) and (law.parameter is not None or law.name == "empirical"):
-            told[group] = sample.size
-    return choices, told
+        choice = choose(sample, wanted, rows.same, most, groups)
+        found.choices.append(choice)
+        if not given and sample.freedom >= 1:
+            found.told[group] = sample.size
+        found.least[group] = lower_end(sample, choice.rivals, (1 - confidence) / 2)
+    return found
 
 
 def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Choice]:
