@@ -258,6 +258,17 @@ def test_plans_beyond_the_limits_are_marked(tmp_path):
     assert {row["feasible"] for row in content["sensitivity"]} == {True, False}
 
 
+def test_inputs_under_which_no_plan_keeps_the_limits_are_said(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,6,8\nmedium,3,2\nslow,4,1\n")
+    limits = ["-C", 9, "--floor", 0.03, "--most-staleness", 9.57]
+    words = ["plan", path, "--budget-time", 200, *limits, "--no-law-check"]
+    assert "none within the limits" in call(*words)
+    rows = json.loads(call(*words, "--json"))["sensitivity"]
+    none = next(row for row in rows if row["case"] == "fast clients' rates 20% more")
+    assert none["best"] is none["concurrency"] is none["regret"] is None
+
+
 def test_uniform_with_one_task_a_client_stands_once(fleet):
     content = json.loads(call("plan", fleet, "--budget-steps", 1000, "-C", 100, "--json", *QUICK))
     names = [row["name"] for row in content["comparison"]]

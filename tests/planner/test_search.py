@@ -232,7 +232,7 @@ def test_a_hundred_thousand_distinct_clients():
         ({"seed": -1}, "seed must not be negative, got -1"),
         ({"method": "best"}, "method must be simplex, clusters, grid or power, got 'best'"),
         ({"method": "clusters", "clusters": 4}, "clusters must lie between 1 and the 3 distinct rates"),
-        ({"method": "power", "concurrency": 9, "limits": Limits(most_staleness=8.01)}, "no sampling of this family"),
+        ({"method": "clusters", "concurrency": 9, "limits": Limits(most_staleness=10)}, "no sampling of this family"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_planned_is_refused_in_one_sentence(arguments, message):

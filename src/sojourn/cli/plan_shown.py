@@ -175,11 +175,11 @@ def _print_sensitivity(rows: list[Sensitivity], through_bins: bool) -> None:
             [
                 row.case,
                 number(row.kept, 5) + _beyond(row),
-                number(row.best, 5),
-                "-" if _beyond(row) else f"{100 * row.regret:.1f}%",
-                str(row.concurrency),
+                number(row.best, 5) if row.concurrency else "none within the limits",
+                "-" if _beyond(row) or not row.concurrency else f"{100 * row.regret:.1f}%",
+                str(row.concurrency or "-"),
                 _optional(row.step_size),
-                f"{100 * row.sampling_change:.0f}%",
+                f"{100 * row.sampling_change:.0f}%" if row.concurrency else "-",
             ]
             for row in rows
         ],

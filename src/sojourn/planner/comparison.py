@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sojourn.fleet import Fleet
 from sojourn.plan import MOST_TASKS, Plan
 from sojourn.planner.binning import binned, into_bins
 from sojourn.planner.objective import NetworkObjective, Objective, Prediction
+from sojourn.planner.problem import Infeasible
 from sojourn.planner.scores import StepBudget
 from sojourn.planner.search import Planned, make_plan
 from sojourn.theory.constants import Constants
@@ -62,13 +64,13 @@ class Sensitivity:
     kept: float
     """Value of the plan as it is, its step size included, under the true input."""
     best: float
-    """Value of a plan made with the true input."""
-    concurrency: int
-    """Tasks in flight of that plan."""
+    """Value of a plan made with the true input; NaN = no plan keeps the limits then."""
+    concurrency: int | None
+    """Tasks in flight of that plan, if there is one."""
     step_size: float | None
     """Its step size."""
     sampling_change: float
-    """Largest relative change of a client's probability."""
+    """Largest relative change of a client's probability; NaN = there is no such plan."""
     proven: bool
     """Whether the kept step is still within what the theorem allows."""
     feasible: bool
@@ -86,26 +88,19 @@ def sensitivity(planned: Planned, error: float = ERROR, seed: int = 0) -> list[S
     A fleet of more than 200 groups is studied through bins.
     """
     planned = _smaller(planned)
-    fixed = planned.plan.concurrency if planned.fixed else None
-    rows = []
-    for case, fleet, objective in _cases(planned, error, seed):
-        kept = replace(planned.plan, fleet_hash=None)
-        old = objective.predict(fleet, kept)
-        new = _again(planned, fleet, objective, fixed, start=planned)
-        change = float(np.abs(new.plan.sampling / kept.sampling - 1).max())
-        rows.append(
-            Sensitivity(
-                case,
-                old.value,
-                new.prediction.value,
-                new.plan.concurrency,
-                new.plan.step_size,
-                change,
-                old.scored.proven,
-                planned.limits.kept(old),
-            )
-        )
-    return rows
+    return [_studied(planned, *case) for case in _cases(planned, error, seed)]
+
+
+def _studied(planned: Planned, case: str, fleet: Fleet, objective: Objective) -> Sensitivity:
+    kept = replace(planned.plan, fleet_hash=None)
+    old = objective.predict(fleet, kept)
+    held = (old.scored.proven, planned.limits.kept(old))
+    try:
+        new = _again(planned, fleet, objective, kept.concurrency if planned.fixed else None, start=planned)
+    except Infeasible:
+        return Sensitivity(case, old.value, nan, None, None, nan, *held)
+    change = float(np.abs(new.plan.sampling / kept.sampling - 1).max())
+    return Sensitivity(case, old.value, new.prediction.value, new.plan.concurrency, new.plan.step_size, change, *held)
 
 
 def _smaller(planned: Planned) -> Planned:
@@ -115,7 +110,10 @@ def _smaller(planned: Planned) -> Planned:
     label = into_bins(fleet, objective, FEW)
     smaller, same = binned(fleet, objective, label)
     fixed = planned.plan.concurrency if planned.fixed else None
-    return _again(replace(planned, equal=True), smaller, same, fixed)
+    try:
+        return _again(replace(planned, equal=True), smaller, same, fixed)
+    except Infeasible:
+        return planned
 
 
 def _again(planned: Planned, fleet: Fleet, objective: Objective, tasks: int | None, **more: Any) -> Planned:

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Plan, check_concurrency
+from sojourn.plan import MOST_TASKS, Plan, check_concurrency
 from sojourn.planner.binning import Binning, binned, into_bins, width
 from sojourn.planner.concurrency import best_concurrency
 from sojourn.planner.expectations import parking, promises
 from sojourn.planner.family import ByLabel, ByPower, Family, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planner.objective import NetworkObjective, Objective, Prediction, client_weights
-from sojourn.planner.sampling import MET, Found, Problem, best_sampling
+from sojourn.planner.problem import MET, Found, Infeasible, Problem
+from sojourn.planner.sampling import best_sampling
 
 Floats = NDArray[np.float64]
 Method = Literal["simplex", "clusters", "power", "grid"]
@@ -23,7 +24,8 @@ Progress = Callable[[int, int], None]
 
 GRID = 50  # points, as many as in the paper; their range is ours
 AFRESH = 3  # random starts at the chosen concurrency
-MOST_A_CLIENT = 10  # tasks in flight a client, at most, when the concurrency is free
+VALLEYS = 3  # times that the best concurrency is looked for, if all starts find another valley there
+MOST_A_CLIENT = 10  # tasks in flight a client, at most, when the concurrency is free; more where links are long
 MOST_FREE = 2000  # probabilities that are searched one by one, before clients are binned
 MOST_SINGLE = 1_000_000  # clients that may each become a group of their own
 BINS = 400
@@ -38,7 +40,7 @@ class Limits:
     floor: float = 0.0
     """Least probability of every client."""
     most_tasks: int | None = None
-    """Most tasks in flight; None = ten a client."""
+    """Most tasks in flight; None = ten a client, and ten for every task that its links hold while it is busy."""
     most_staleness: float = np.inf
     """Largest mean staleness of every client."""
 
@@ -151,20 +153,19 @@ def _search(
     start: Planned | None,
     progress: Progress | None,
 ) -> tuple[Found, "_Known"]:
-    fleet = problem.fleet
-    most = concurrency or limits.most_tasks or MOST_A_CLIENT * fleet.clients
     known = _Known(problem, seed, progress, None if start is None else (start.plan.concurrency, start.free))
-    if concurrency is None:
-        best_concurrency(known.value, most, min(known.first, most))
-        afresh = known.afresh()
-        if afresh is not None:  # another valley: look around there too
-            best_concurrency(known.value, most, afresh)
+    if concurrency is not None:
+        known.look(concurrency)
     else:
-        known.value(concurrency)
-        known.afresh()
+        most = min(limits.most_tasks or _many(problem.fleet), _most_within(limits.most_staleness))
+        around: int | None = min(known.first, most)
+        for _ in range(VALLEYS):
+            if around is not None:  # another valley: look around there too
+                best_concurrency(known.value, most, around)
+                around = known.afresh()
     found = known.polished()
     if not np.isfinite(found.value):
-        raise InvalidInput(_infeasible(problem, known.found[concurrency or min(known.found)]))
+        raise Infeasible(_infeasible(problem, found))
     return found, known
 
 
@@ -187,10 +188,10 @@ def _through_bins(
         before = best_sampling(replace(problem, only=(start,)), tasks, [])
         if before.excess <= MET:
             break
-    capped = np.isfinite(problem.most_staleness)
-    fine = before if capped else best_sampling(replace(problem, iterations=REFINING), tasks, [start])
+    refined = best_sampling(replace(problem, iterations=REFINING), tasks, [start])
+    fine = min(before, refined, key=lambda one: one.order)
     if not np.isfinite(fine.value):
-        raise InvalidInput(_infeasible(problem, fine))
+        raise Infeasible(_infeasible(problem, fine))
     binning = Binning(smaller.groups, width(fleet, label), found.value, before.prediction.value, fine.value)
     return fine, known, binning
 
@@ -209,10 +210,18 @@ class _Known:
         self._warm = start
         self.first = start[0] if start else max(1, min(problem.fleet.clients // 4, 16))
 
+    def look(self, concurrency: int) -> None:
+        """The best sampling at this concurrency, from all starts."""
+        if self._warm is not None:
+            self.value(concurrency)
+        else:
+            self._keep(concurrency, best_sampling(self._rough, concurrency, self._starts, thorough=True))
+
     def value(self, concurrency: int) -> float:
         """Value of the best sampling at this concurrency, from the nearest one known."""
         if concurrency not in self.found:
-            self._keep(concurrency, best_sampling(self._rough, concurrency, self._near(concurrency)))
+            first = not self.found and self._warm is None
+            self._keep(concurrency, best_sampling(self._rough, concurrency, self._near(concurrency), thorough=first))
         return self.found[concurrency].value
 
     def _near(self, concurrency: int) -> list[Floats]:
@@ -229,7 +238,7 @@ class _Known:
             return None
         best = self.best()
         concurrency = best.prediction.plan.concurrency
-        self._keep(concurrency, best_sampling(self._rough, concurrency, self._starts))
+        self.look(concurrency)
         better = self.found[concurrency].value < best.value * (1 - 1e-7)
         if better:
             self.found = {concurrency: self.found[concurrency]}
@@ -238,9 +247,11 @@ class _Known:
     def polished(self) -> Found:
         """The best of all, to the last digits."""
         best = self.best()
-        concurrency = best.prediction.plan.concurrency
-        self._keep(concurrency, best_sampling(self.problem, concurrency, [best.free]))
-        return self.found[concurrency]
+        if np.isfinite(best.value):
+            concurrency = best.prediction.plan.concurrency
+            self._keep(concurrency, best_sampling(self.problem, concurrency, [best.free]))
+            best = self.found[concurrency]
+        return best
 
     def best(self) -> Found:
         """The best of all."""
@@ -287,11 +298,23 @@ def _family(fleet: Fleet, objective: Objective, method: Method, clusters: int, e
     return ByLabel(equal_clients(fleet, np.zeros(fleet.groups) if weights is None else weights))
 
 
+def _many(fleet: Fleet) -> int:
+    """As many tasks as are looked at: ten for every client and for every task that its links hold while it is busy."""
+    held = float((fleet.count * (1 + fleet.rate * fleet.link_time)).sum())
+    return int(min(MOST_A_CLIENT * held, MOST_TASKS))
+
+
+def _most_within(cap: float) -> int:
+    """Tasks in flight beyond which no sampling keeps the cap: mean staleness is C - 1."""
+    return MOST_TASKS if cap >= MOST_TASKS else int(cap * (1 + MET)) + 1
+
+
 def _infeasible(problem: Problem, nearest: Found) -> str:
     tasks, least = nearest.prediction.plan.concurrency, nearest.prediction.analysis.staleness().max()
+    lower = "lower the floor, " if problem.floor else ""
     return (
-        f"no sampling of this family was found whose staleness stays below {problem.most_staleness:g} with {tasks} "
-        f"tasks in flight (the nearest has {least:.7g} at its worst client); raise the cap or take fewer tasks"
+        f"no sampling of this family keeps every client's staleness within {problem.most_staleness:g} with {tasks} "
+        f"tasks in flight: the least that was reached is {least:.7g}; raise the cap, {lower}or take fewer tasks"
     )
 
 
