@@ -244,7 +244,7 @@ def test_availability_written_wrongly_is_refused(text, message):
     [
         ("intervals = [[0, 1, 2]]", r"intervals must hold pairs of numbers, got \[\[0\.0, 1\.0, 2\.0\]\]"),
         ("intervals = [[0.0, 1.0], [2.0]]", r"intervals must hold pairs of numbers, got \[\[0\.0, 1\.0\], \[2\.0\]\]"),
-        ("intervals = [0, 1]", "a pair of intervals must be a list, got 0"),
+        ("intervals = [0, 1]", "a pair of intervals must be a list of numbers, got 0"),
         ('intervals = [["a", "b"]]', "a value of a pair of intervals must be a number, got 'a'"),
         ("intervals = 3", "intervals must be a list, got 3"),
         ("changes = [[1, 2, 3]]", r"changes must hold pairs of numbers, got \[\[1\.0, 2\.0, 3\.0\]\]"),

@@ -47,7 +47,7 @@ def test_the_example_fits_its_fleet_and_plan():
         ("[run]\nsteps = 3", "key fleet is required in [run]"),
         ("[run]\nfleet = 'f'\nstep = 3", "unknown key 'step'; did you mean steps?"),
         ("[run]\nfleet = 'f'\n[tuning]\nrate = [1]", "[tuning]: keys are rates"),
-        ("[run]\nfleet = 'f'\n[tuning]\nrates = 0.1", "rates must be a list, got 0.1"),
+        ("[run]\nfleet = 'f'\n[tuning]\nrates = 0.1", "rates must be a list of numbers, got 0.1"),
         ("[run]\nfleet = 'f'\n[tuning]\nholdout = 'much'", "holdout of [tuning] must be a number, got 'much'"),
         ("[run]\nfleet = 'f'\n[method]\nname = 'a'", "method must be tables; write [[method]]"),
         ("[run]\nfleet = 'f'\n[[method]]\nconcurrency = 3", "[[method]] number 1 needs a name"),
