@@ -73,8 +73,32 @@ def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,rate\nall,40,1\n")
     said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", tmp_path / "c.toml").output
-    assert "10 of 40 clients were asked: what is largest, is so among them" in said
+    asked = "10 of 40 clients were asked for gradients: sigma2 and G2 are extrapolated"
+    assert asked in said
+    assert "--gradients 320 would ask all of them" in said
     assert "losses and curvatures are those of a random choice of examples, not of all" in said
+    words = [
+        "plan",
+        fleet,
+        "--budget-time",
+        100,
+        "--constants",
+        tmp_path / "c.toml",
+        "--no-sensitivity",
+        "--no-law-check",
+    ]
+    assert f"of the constants: {asked}" in " ".join(call(*words).stdout.split())
+    assert asked in json.loads(call(*words, "--json").stdout)["constants_notes"][0]
+
+
+def test_a_batch_that_is_all_of_a_clients_data_is_said_to_have_no_noise(fleet, tmp_path):
+    words = ["calibrate", fleet, *QUICK, "--batch-size", 500]
+    said = " ".join(call(*words, "--out", tmp_path / "c.toml").output.split())
+    assert "no noise: a batch is all that a client holds" in said
+    told = json.loads(call(*words, "--out", tmp_path / "d.toml", "--json").stdout)
+    assert told["sigma2"] == {"value": 0, "low": 0, "high": 0}
+    assert told["still"] == told["clients"] == 10
+    assert told["notes"] == ["sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise"]
 
 
 def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):

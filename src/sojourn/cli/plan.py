@@ -75,6 +75,7 @@ def plan(
     from sojourn.fleet import Fleet
     from sojourn.planner.goal import goal, mixed_goal
     from sojourn.planner.search import Limits, make_plan
+    from sojourn.theory.calibration import notes_of
     from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
@@ -92,6 +93,7 @@ def plan(
     if clusters and (name != "clusters" or not clusters.isdecimal()):
         raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
     numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
+    notes = notes_of(constants) if constants is not None else []
     settings: dict[str, Any] = {
         "concurrency": tasks,
         "method": name,
@@ -129,7 +131,7 @@ def plan(
         if single is not None:
             planned.fleet.save(single)
             typer.echo(f"wrote {single}: the same clients one by one, the fleet that this plan is for", err=True)
-    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check)
+    shown = Shown(planned, numbers, constants is not None, notes, sensitivity, law_check)
     if as_json:
         typer.echo(to_json(shown.content()))
     else:

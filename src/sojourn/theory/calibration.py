@@ -19,6 +19,7 @@ from sojourn.version import __version__
 SCHEMA = 1
 CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
 KEYS = ("A", "L", "sigma2", "G2")
+PLAIN = ("confidence", "clients", "asked", "gradients", "products", "exact")
 
 
 class Measured(NamedTuple):
@@ -53,11 +54,11 @@ class PointMeasured:
     lowest: float
     """Lowest curvature of the mean loss that was seen."""
     sigma2: Measured
-    """Variance of a stochastic gradient, of the client where it is largest."""
+    """Variance of a stochastic gradient, of the client where it is largest; extrapolated to those not asked."""
     sigma2_mean: Measured
     """The same, mean over the clients."""
     G2: Measured
-    """Squared distance of a client's gradient from the mean gradient, of the client where it is largest."""
+    """Squared distance of a client's gradient from the mean gradient, where it is largest; extrapolated likewise."""
     G2_mean: Measured
     """The same, mean over the clients."""
     eigenvalues: tuple[float, ...]
@@ -79,9 +80,9 @@ class Calibration:
     L: Measured
     """Largest over the points."""
     sigma2: Measured
-    """Largest over points and clients."""
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
     G2: Measured
-    """Largest over points and clients."""
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
     confidence: float
     """Of the intervals, at least."""
     clients: int
@@ -94,6 +95,10 @@ class Calibration:
     """Products with a Hessian."""
     exact: bool
     """Whether losses and curvatures are those of all examples; false = of a random choice."""
+    still: int
+    """Of all clients, those whose gradients have no noise: a batch is all that they hold."""
+    largest_asked: Mapping[str, float]
+    """sigma2 and G2 of those that were asked, largest over points and clients."""
     points: tuple[PointMeasured, ...]
     """Where it was measured."""
     run: Mapping[str, str | int | float]
@@ -103,6 +108,11 @@ class Calibration:
     def constants(self) -> Constants:
         """For the bounds."""
         return Constants(**{key: getattr(self, key).value for key in KEYS})
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever uses the constants should know."""
+        return _notes(self.asked, self.clients, self.still, self.largest_asked)
 
     def save(self, path: str | Path) -> None:
         """Write constants.toml; a file that is there is replaced in one go."""
@@ -127,9 +137,10 @@ class Calibration:
             )
         try:
             four: dict[str, Any] = {key: Measured(content[key], *told["interval"][key]) for key in KEYS}
-            plain = {key: told[key] for key in ("confidence", "clients", "asked", "gradients", "products", "exact")}
+            plain = {key: told[key] for key in PLAIN}
+            more = {"still": told.get("still", 0), "largest_asked": told.get("largest_asked", {})}
             points = tuple(_point(one) for one in told["point"])
-            return cls(**four, **plain, points=points, run=told["run"])
+            return cls(**four, **plain, **more, points=points, run=told["run"])
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableFile(
                 f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
@@ -138,14 +149,42 @@ class Calibration:
     def content(self) -> dict[str, Any]:
         """As plain values."""
         four = {key: getattr(self, key)._asdict() for key in KEYS}
-        plain = {
-            key: getattr(self, key) for key in ("confidence", "clients", "asked", "gradients", "products", "exact")
-        }
+        plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
         points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
         return {**four, **plain, "points": points, "run": dict(self.run)}
 
 
-_NOTES = {
+def notes_of(path: str | Path) -> list[str]:
+    """What a constants file that was measured says of its numbers; nothing for one that was not."""
+    told = read_toml("constants file", path).get("calibration")
+    if not isinstance(told, dict):
+        return []
+    asked, clients, still = (told.get(key, 0) for key in ("asked", "clients", "still"))
+    whole = all(isinstance(one, int) for one in (asked, clients, still))
+    return _notes(asked, clients, still, told.get("largest_asked", {})) if whole else []
+
+
+def _notes(asked: int, clients: int, still: int, largest: Mapping[str, float]) -> list[str]:
+    said = []
+    if asked < clients and largest:
+        seen = ", ".join(f"{key} {value:.4g}" for key, value in largest.items())
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others "
+            f"were like these, of whom the largest have {seen}; L is that of the clients asked"
+        )
+    elif asked < clients:
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2, G2 and L are the largest of these, and "
+            "may be larger for the others"
+        )
+    if still and still == clients:
+        said.append("sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise")
+    elif still:
+        said.append(f"{still} of {clients} clients have no noise: a batch is all that they hold")
+    return said
+
+
+_MEANING = {
     "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
     "L": "largest curvature at the points below, of the mean loss and of the clients' own",
     "sigma2": "variance of a stochastic gradient, largest over clients and points",
@@ -156,11 +195,13 @@ _NOTES = {
 def _lines(found: Calibration) -> Iterator[str]:
     yield "# Constants of a training problem, measured by sojourn calibrate."
     yield f"# This file contains {CONTAINS}."
-    for key, note in _NOTES.items():
-        yield f"{key} = {_text(getattr(found, key).value)}  # {note}"
+    for note in found.notes:
+        yield f"# Note: {note}."
+    for key, meaning in _MEANING.items():
+        yield f"{key} = {_text(getattr(found, key).value)}  # {meaning}"
     yield "\n[calibration]"
     facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
-    facts |= {key: getattr(found, key) for key in ("clients", "asked", "gradients", "products", "exact")}
+    facts |= {key: getattr(found, key) for key in (*PLAIN[1:], "still", "largest_asked", "notes")}
     yield from _pairs(facts)
     yield "\n[calibration.interval]"
     yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})
