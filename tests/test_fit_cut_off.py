@@ -9,7 +9,7 @@ from sojourn import Fleet, InvalidInput, Law, Plan, Trace, fit, simulate
 from sojourn.fitting import observed
 from sojourn.simulation.availability import Availability
 from sojourn.simulation.scenario import Dispatcher, Scenario
-from sojourn.trace import COLUMNS, DROPPED, LOST
+from sojourn.trace import COLUMNS, DROPPED, LOST, REFUSED
 
 FLEET = Fleet.of(fast=(4, 4.0), middle=(4, 1.0), slow=(4, 0.25))
 ONE = Fleet.of(all=(1, 1.0))
@@ -104,6 +104,14 @@ def test_by_hand_a_lost_task_counts_as_time_but_not_as_a_finish():
     found = fit(trace, ONE, law="exponential")
     assert found.fleet.rate[0] == pytest.approx(2 / 8)
     assert (found.observations.tolist(), found.censored.tolist()) == ([2], [1])
+
+
+def test_by_hand_an_update_that_came_back_was_served_though_nobody_noted_when():
+    # 1 + 3 units served; the others were applied or refused at 8, but when they finished is not known
+    trace = table([0, 1, 4, 5], [1, 4, NAN, NAN], [1, 4, 8, 8], [0, 0, 0, REFUSED])
+    found = fit(trace, ONE, law="exponential")
+    assert found.fleet.rate[0] == pytest.approx(2 / 4)
+    assert found.notes[0].startswith("2 rows have a service without beginning or without end")
 
 
 def test_by_hand_an_interrupted_client_tells_its_steps_and_its_time():

@@ -72,33 +72,33 @@ def test_a_run_file_describes_what_is_measured_and_flags_win(fleet, tmp_path):
 def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,rate\nall,40,1\n")
-    out = tmp_path / "c.toml"
-    said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", out).output
-    caveat = "sigma2 and G2 are the largest among the 10 clients asked, of 40: those of the whole fleet may be larger"
-    assert caveat in said
-    assert f"# {caveat} (the client with the largest was asked with a chance of 0.25)" in out.read_text()
-    quick = ["--no-sensitivity", "--no-law-check"]
-    assert caveat in call("plan", fleet, "--budget-time", 100, "--constants", out, *quick).output
-    planned = json.loads(call("plan", fleet, "--budget-time", 100, "--constants", out, *quick, "--json").stdout)
-    assert planned["constants_notes"] == Calibration.load(out).caveats()
+    said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", tmp_path / "c.toml").output
+    asked = "10 of 40 clients were asked for gradients: sigma2 and G2 are extrapolated"
+    assert asked in said
+    assert "--gradients 320 would ask all of them" in said
     assert "losses and curvatures are those of a random choice of examples, not of all" in said
+    words = [
+        "plan",
+        fleet,
+        "--budget-time",
+        100,
+        "--constants",
+        tmp_path / "c.toml",
+        "--no-sensitivity",
+        "--no-law-check",
+    ]
+    assert f"of the constants: {asked}" in " ".join(call(*words).stdout.split())
+    assert asked in json.loads(call(*words, "--json").stdout)["constants_notes"][0]
 
 
-def test_the_noise_of_batches_that_are_all_of_the_data_is_zero_and_said(tmp_path):
-    few = tmp_path / "few.csv"
-    few.write_text("name,count,rate\nall,40,1\n")
-    words = [few, *QUICK, "--gradients", 400, "--batch-size", 64]  # 36 examples each
-    told = json.loads(call("calibrate", *words, "--out", tmp_path / "c.toml", "--json").stdout)
-    assert told["sigma2"] == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert [one["sigma2_mean"]["high"] for one in told["points"]] == [0.0, 0.0]
-    sentence = "a batch is the whole data of every client asked: gradients have no noise, sigma2 is exactly 0"
-    assert (told["noiseless"], told["notes"]) == (40, [sentence])
-    assert Calibration.load(tmp_path / "c.toml").caveats() == [sentence]
-    independent = json.loads(
-        call("calibrate", *words, "--order", "independent", "--out", tmp_path / "i.toml", "--json").stdout
-    )
-    assert independent["noiseless"] == 0
-    assert independent["sigma2"]["low"] > 0
+def test_a_batch_that_is_all_of_a_clients_data_is_said_to_have_no_noise(fleet, tmp_path):
+    words = ["calibrate", fleet, *QUICK, "--batch-size", 500]
+    said = " ".join(call(*words, "--out", tmp_path / "c.toml").output.split())
+    assert "no noise: a batch is all that a client holds" in said
+    told = json.loads(call(*words, "--out", tmp_path / "d.toml", "--json").stdout)
+    assert told["sigma2"] == {"value": 0, "low": 0, "high": 0}
+    assert told["still"] == told["clients"] == 10
+    assert told["notes"] == ["sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise"]
 
 
 def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):

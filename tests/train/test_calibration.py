@@ -12,18 +12,25 @@ from torch import nn
 
 from sojourn import InvalidInput, SojournError, UnreadableFile
 from sojourn.data.load import load_problem
-from sojourn.theory.calibration import Calibration
+from sojourn.theory.calibration import Calibration, notes_of
 from sojourn.theory.constants import Constants
 from sojourn.train.build import build
 from sojourn.train.calibration.calibrate import Effort, calibrate
-from sojourn.train.calibration.estimates import Bracket, Estimate, Largest, mean_over_clients
+from sojourn.train.calibration.estimates import (
+    Bracket,
+    Displaced,
+    Estimate,
+    Largest,
+    Unasked,
+    mean_over_clients,
+)
 from sojourn.train.calibration.gap import descended, gap, measure_gap
 from sojourn.train.calibration.gradients import gather
-from sojourn.train.calibration.heterogeneity import distances, largest_heterogeneity, mean_heterogeneity
+from sojourn.train.calibration.heterogeneity import distances, farther, largest_heterogeneity, mean_heterogeneity
 from sojourn.train.calibration.lanczos import lanczos
 from sojourn.train.calibration.noise import largest_noise, mean_noise, variances
 from sojourn.train.calibration.objective import Objective, choose
-from sojourn.train.calibration.sample import Design, batch
+from sojourn.train.calibration.sample import Design, batch, still
 from sojourn.train.config import TrainConfig
 from sojourn.train.federation import Federation
 from sojourn.train.flat_model import FlatModel
@@ -222,6 +229,31 @@ def test_intervals_hold_the_truth_as_often_as_they_say_in_many_repetitions(case)
         assert hits > 0.93, name
 
 
+def of_all_clients(text, gradients, many):
+    """Estimates of the largest heterogeneity of all clients from some of them, with the others counted and without."""
+    for seed in range(many):
+        problem = load_problem(f"{text[:-1]}, seed={seed})")
+        clients, zero = problem.partition.clients, np.zeros(problem.dimension)
+        truth = max(np.square(problem.client_gradient(i, zero) - problem.gradient(zero)).sum() for i in range(clients))
+        federation, design = federation_of(problem, seed=seed), Design.of(clients, gradients, seed)
+        asked, weights = design.asked.size, np.full(clients, 1 / clients)
+        mine, none = np.full(asked, 1 / asked), torch.empty(0, problem.dimension, dtype=torch.float64)
+        sums = gather(federation, federation.first, federation.first_stats, design, mine, none, 0)
+        mean = mean_heterogeneity(sums, mine, weights)[0]
+        both = [(clients - asked, farther(mine, weights)), (0, 1.0)]
+        yield truth, [largest_heterogeneity(sums, mean, *one) for one in both]
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_the_largest_of_all_clients_is_held_by_an_interval_from_some_of_them(noise):
+    rows = list(of_all_clients(f"quadratic(clients=40, examples=20, noise={noise})", 40, 80))
+    held = [sum(one[kind].low(MISS) <= truth <= one[kind].high(MISS) for truth, one in rows) for kind in (0, 1)]
+    assert binomtest(held[0], 80, 0.95, "less").pvalue > 0.001
+    assert held[1] < 60  # ten of forty clients: the largest is rarely among them
+    off = [np.mean([np.log(one[kind].value / truth) for truth, one in rows]) for kind in (0, 1)]
+    assert off[1] < -0.3 < off[0] < 0.1
+
+
 @pytest.mark.parametrize("order", ["shuffled", "independent"])
 def test_batches_are_drawn_as_in_training(order):
     problem = load_problem("quadratic(clients=2, examples=6)")
@@ -238,7 +270,30 @@ def test_who_holds_less_than_a_batch_has_no_noise():
     design = Design.of(2, 8, seed=0)
     none = torch.empty(0, 10, dtype=torch.float64)
     sums = gather(federation, federation.first, federation.first_stats, design, np.full(2, 0.5), none, 0)
-    assert variances(sums).max() == pytest.approx(0, abs=1e-12)
+    assert variances(sums).max() == 0
+    mean = mean_noise(sums, np.full(2, 0.5), 2)[0]
+    assert (mean.low(MISS), mean.value, mean.high(MISS)) == (0, 0, 0)
+    assert largest_noise(sums, mean).high(MISS) == 0
+    assert largest_noise(sums, mean, others=3).high(MISS) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("options", "nothing_else"),
+    [
+        ({}, True),
+        ({"order": "independent"}, False),
+        ({"augment": "flip"}, False),
+        ({"model": "test_calibration:with_dropout"}, False),
+    ],
+)
+def test_a_batch_of_all_examples_has_no_noise_unless_something_else_is_random(
+    tmp_path, monkeypatch, options, nothing_else
+):
+    monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nall,3,1\n")  # they hold 479, 480 and 479 examples
+    built = build(TrainConfig(str(path), **{"model": "logistic", "batch_size": 479, **options}))
+    assert still(built.federation).tolist() == [nothing_else, False, nothing_else]
 
 
 def test_a_design_asks_all_clients_if_it_can_and_never_less_often_than_four_times():
@@ -275,6 +330,21 @@ def test_clients_that_were_not_asked_widen_the_interval():
     all_of_them, some = (mean_over_clients(values, np.ones(4), clients, positive=False) for clients in (4, 8))
     assert all_of_them.value == some.value
     assert some.error > 3 * all_of_them.error
+
+
+def test_clients_that_were_not_asked_may_have_more_than_those_that_were():
+    few, many = (Unasked(1.0, 0.2, 0.0, asked, others=30) for asked in (5, 50))
+    assert 1.5 < many.value == few.value < many.high(MISS) < few.high(MISS) < 100
+    assert many.low(MISS) == 0
+    assert Unasked(1.0, 0.2, 0.0, asked=2, others=30).high(MISS) == np.inf
+    assert Unasked(1.0, 0.2, 0.0, 50, others=300).value > many.value
+    assert Unasked(1.0, 0.2, 0.2, 50, others=30).value == 1  # all of the spread is noise
+    assert Unasked(-0.1, 0.2, 0.0, 50, others=30).value == 0
+
+
+def test_a_distance_from_a_mean_that_is_off_is_off_by_as_much():
+    near = Displaced(Estimate(9.0), off=0.5)
+    assert (near.low(MISS), near.value, near.high(MISS)) == (6.25, 9, 12.25)
 
 
 def test_the_gap_lies_between_what_was_gained_and_the_first_loss():
@@ -421,6 +491,57 @@ def test_the_file_is_read_as_constants_and_as_it_was_written(fleet, tmp_path):
     assert Calibration.load(tmp_path / "constants.toml") == found
     assert Constants.load(tmp_path / "constants.toml") == found.constants
     assert found.constants.noise == pytest.approx(2 * found.G2.value + found.sigma2.value)
+
+
+def test_where_a_batch_is_all_that_a_client_holds_no_noise_is_measured(fleet, tmp_path):
+    found = measured(fleet, steps=30, batch_size=1000)
+    assert found.sigma2 == (0, 0, 0)
+    assert found.still == found.clients == 10
+    for point in found.points:
+        assert {point.sigma2, point.sigma2_mean, *point.noise} == {(0, 0, 0)}
+        assert point.G2.low == pytest.approx(point.G2.high, rel=1e-12)
+    found.save(tmp_path / "constants.toml")
+    text = (tmp_path / "constants.toml").read_text()
+    assert "# Note: sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise." in text
+    assert Calibration.load(tmp_path / "constants.toml") == found
+    assert Constants.load(tmp_path / "constants.toml").sigma2 == 0
+
+
+def test_clients_with_little_data_have_no_noise_and_others_have(fleet):
+    found = measured(fleet, partition="iid(sizes=power(exponent=1.5, least=10))", batch_size=40, steps=30)
+    assert 0 < found.still < 10
+    assert found.sigma2.low > 0
+    assert found.notes == [f"{found.still} of 10 clients have no noise: a batch is all that they hold"]
+
+
+def test_a_file_from_some_of_the_clients_says_so_and_what_they_had(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nall,40,1\n")
+    found = measured(str(path), Effort(gradients=40, points=1, directions=2), partition="classes(k=2)", steps=30)
+    assert (found.asked, found.clients) == (10, 40)
+    assert found.G2.value > found.largest_asked["G2"] > 0
+    assert found.G2.high > found.G2.value
+    found.save(tmp_path / "constants.toml")
+    text = (tmp_path / "constants.toml").read_text()
+    assert "# Note: 10 of 40 clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others" in text
+    assert f"G2 {found.largest_asked['G2']:.4g}; L is that of the clients asked" in text
+    assert Calibration.load(tmp_path / "constants.toml") == found
+    assert notes_of(tmp_path / "constants.toml") == found.notes
+
+
+def test_older_files_are_read_and_say_that_their_numbers_are_those_of_the_clients_asked(fleet, tmp_path):
+    found = replace(measured(fleet, steps=30), asked=7)
+    found.save(tmp_path / "new.toml")
+    new = ("still =", "largest_asked =", "notes =", "# Note:")
+    lines = [line for line in (tmp_path / "new.toml").read_text().splitlines() if not line.startswith(new)]
+    (tmp_path / "old.toml").write_text("\n".join(lines))
+    assert Calibration.load(tmp_path / "old.toml") == replace(found, still=0, largest_asked={})
+    assert "7 of 10 clients were asked for gradients: sigma2, G2 and L are the largest of these" in str(
+        notes_of(tmp_path / "old.toml")
+    )
+    (tmp_path / "own.toml").write_text("A = 1\nL = 1\nB = 1\n[calibration]\nasked = 'some'\n")
+    with pytest.raises(UnreadableFile, match="asked must be a whole number"):
+        notes_of(tmp_path / "own.toml")
 
 
 def numbers(value):

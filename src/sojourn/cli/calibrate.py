@@ -121,6 +121,8 @@ def _print(found: "Calibration") -> None:
     level = f"{100 * found.confidence:g}% interval"
     four = {key: getattr(found, key) for key in _MEANING}
     rows = [[key, number(one.value, 4), _range(one, 4), _MEANING[key]] for key, one in four.items()]
+    if found.still == found.clients:
+        rows[2][2:] = ["none", "no noise: a batch is all that a client holds"]
     run = found.run
     title = f"{run['model']} ({run['parameters']} parameters) on {run['data']}, {run['partition']}, "
     table(f"{title}batches of {run['batch_size']}", ["constant", "measured", level, "meaning"], rows)
@@ -130,7 +132,7 @@ def _print(found: "Calibration") -> None:
         [
             str(one.step),
             *(number(value, 4) for value in (one.loss.value, one.L.value, one.curvature, one.lowest)),
-            *(f"{number(getattr(one, key).value, 3)} ({_range(getattr(one, key))})" for key in keys),
+            *(_with_range(getattr(one, key)) for key in keys),
         ]
         for one in found.points
     ]
@@ -139,14 +141,24 @@ def _print(found: "Calibration") -> None:
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
+    from sojourn.train.calibration.sample import ROUNDS
+
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:
         notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
-    notes += found.caveats()
+    notes += found.notes
+    if found.asked < found.clients:
+        notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would ask all of them")
     if not found.exact:
         notes.append("losses and curvatures are those of a random choice of examples, not of all")
     notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")
     return notes
+
+
+def _with_range(one: "Measured") -> str:
+    from sojourn.cli.show import number
+
+    return number(one.value, 3) if one.low == one.high else f"{number(one.value, 3)} ({_range(one)})"
 
 
 def _range(one: "Measured", digits: int = 3) -> str:

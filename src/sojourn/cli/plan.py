@@ -81,6 +81,7 @@ def plan(
     from sojourn.folders import check_folder
     from sojourn.planner.goal import goal, mixed_goal
     from sojourn.planner.search import Limits, make_plan
+    from sojourn.theory.calibration import notes_of
     from sojourn.theory.constants import WORKED_EXAMPLE, Constants
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
@@ -97,7 +98,7 @@ def plan(
     if clusters and (name != "clusters" or not clusters.isdecimal()):
         raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
     numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
-    caveats = _caveats(constants)
+    notes = notes_of(constants) if constants is not None else []
     settings: dict[str, Any] = {
         "concurrency": tasks,
         "method": name,
@@ -129,7 +130,7 @@ def plan(
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    shown = Shown(planned, numbers, constants is not None, sensitivity, law_check, caveats)
+    shown = Shown(planned, numbers, constants is not None, notes, sensitivity, law_check)
     with attempts() as attempt:  # the plan first: what is said of it takes longer
         if out is not None:
             attempt(_save, planned.plan, out)
@@ -141,16 +142,6 @@ def plan(
             shown.print()
         if pictures is not None:
             attempt(_draw, planned, pictures)
-
-
-def _caveats(constants: Path | None) -> list[str]:
-    """What is to be said of constants that were measured."""
-    from sojourn.files import read_toml
-    from sojourn.theory.calibration import Calibration
-
-    if constants is None or "calibration" not in read_toml(constants, "constants file"):
-        return []
-    return Calibration.load(constants).caveats()
 
 
 def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:

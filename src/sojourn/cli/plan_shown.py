@@ -1,6 +1,5 @@
 """What `sojourn plan` shows: the plan, others beside it, errors in its inputs, advice."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,12 +32,12 @@ class Shown:
     """The constants that it rests on."""
     given: bool
     """Whether the user gave them."""
+    notes: list[str]
+    """What their file says of how they were measured."""
     sensitive: bool
     """Whether errors in the inputs are studied."""
     laws: bool
     """Whether other service laws are simulated."""
-    caveats: Sequence[str] = ()
-    """What is to be said of the constants, where they were measured."""
 
     @cached_property
     def comparison(self) -> dict[str, Prediction]:
@@ -71,7 +70,7 @@ class Shown:
             "objective": self.planned.objective.name,
             "constants": self.constants.facts(),
             "constants_given": self.given,
-            "constants_notes": list(self.caveats),
+            "constants_notes": self.notes,
             "concurrency": plan.concurrency,
             "step_size": plan.step_size,
             "promises": plan.promises,
@@ -110,7 +109,7 @@ class Shown:
         self._print_comparison()
         if self.sensitivity:
             _print_sensitivity(self.sensitivity, self.planned.fleet.groups > STUDIED)
-        constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants(), *self.caveats]
+        constants = [] if np.isnan(self.planned.prediction.scored.bound) else [self._constants(), *self._notes()]
         for sentence in (*advice(self.planned, self.comparison), *constants, *self._laws()):
             say(sentence)
 
@@ -141,6 +140,9 @@ class Shown:
         facts = ", ".join(f"{key} = {value:g}" for key, value in self.constants.facts().items())
         origin = "given" if self.given else "the paper's worked example; measure yours: sojourn calibrate"
         return f"constants ({origin}): {facts}"
+
+    def _notes(self) -> list[str]:
+        return [f"of the constants: {note}" for note in self.notes]
 
     def _laws(self) -> list[str]:
         return [

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.trace import APPLIED, IN_FLIGHT, LOST, Trace
+from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST, Trace
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -89,7 +89,7 @@ def ends_of(piece: Trace, scene: Scene, reached: float) -> Ends:
     else:
         over = _over(piece, scene, reached)
         finished, running = began & ended & ~killed, began & ~ended & inside
-        cut = began & ~inside & ~finished & (killed | np.isfinite(over))
+        cut = began & ~finished & np.isin(piece.fate, (LOST, DROPPED)) & (killed | np.isfinite(over))
         at = np.where(ended, piece.finished_at, over)
     known = finished | cut | running
     untold = int(((began | ended) & ~known & (~inside | ~began)).sum())

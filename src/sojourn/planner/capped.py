@@ -34,8 +34,8 @@ def best_within_cap(
         begin = [free[0].free, *(starts if problem.fleet.groups <= FEW else []), *_more(problem, concurrency)]
     within = _least(problem, concurrency, begin)
     if within.excess > MET and not thorough:
-        begin = _more(problem, concurrency)
-        within = min(within, _least(problem, concurrency, begin), key=lambda one: one.excess)
+        begin = []
+        within = min(within, _least(problem, concurrency, _more(problem, concurrency)), key=lambda one: one.excess)
     if within.excess > MET:
         return within
     known = any(within.free is one for one in begin)

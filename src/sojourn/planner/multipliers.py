@@ -15,6 +15,7 @@ from sojourn.planner.problem import MET, Found, Problem, judged
 Floats = NDArray[np.float64]
 
 ROUNDS = 20  # of multipliers
+SETTLED = 1e-6  # relative change of the multipliers that ends them
 HARDER = 4.0  # factor of the penalty where the excess does not fall
 POWERS = (10.0, 100.0, 1000.0)  # of the means by which the largest staleness is approached
 STEPS = 200  # for each of them
@@ -31,7 +32,7 @@ def best_in_valley(problem: Problem, concurrency: int, start: Floats) -> Found:
         best = min(best, found, key=lambda one: one.order)
         over = found.prediction.analysis.staleness() / cap - 1
         pushed = np.maximum(0.0, multiplier + strength * over)
-        settled = np.abs(pushed - multiplier).sum() <= 1e-3 * MET**0.5 * pushed.sum()
+        settled = np.abs(pushed - multiplier).sum() <= SETTLED * pushed.sum()
         if found.excess <= MET and settled:
             break
         multiplier = pushed

@@ -16,6 +16,7 @@ from sojourn.planner.problem import Problem
 Floats = NDArray[np.float64]
 
 STEPS = 300  # at most
+NEAR = 1.0  # logarithm of cap / staleness beyond which a group's gradient is not needed
 
 
 class _Looked(NamedTuple):
@@ -26,7 +27,7 @@ class _Looked(NamedTuple):
     room: Floats
     """log(cap / staleness) of each group."""
     room_slope: Floats
-    """Its derivatives by the free numbers, one row a group."""
+    """Its derivatives by the free numbers, one row a group; zero where there is much room."""
 
 
 class _Sight:
@@ -48,16 +49,19 @@ class _Sight:
         prediction = problem.objective.predict(problem.fleet, plan, gradient=True)
         value, by_sampling = log_value(prediction)
         room = np.log(problem.most_staleness / prediction.analysis.staleness())
-        rows = [-problem.slope(row, share) for row in _slopes(prediction)]
-        return _Looked(value, problem.slope(by_sampling, share), room, np.array(rows))
+        rows = np.zeros((room.size, free.size))
+        for group in np.flatnonzero(room < NEAR):
+            rows[group] = -problem.slope(_slope(prediction, int(group)), share)
+        return _Looked(value, problem.slope(by_sampling, share), room, rows)
 
 
-def _slopes(prediction: Prediction) -> Floats:
-    """Derivative of each group's log staleness by p of one client of each group, one row a group."""
+def _slope(prediction: Prediction, group: int) -> Floats:
+    """Derivative of a group's log staleness by p of one client of each group."""
     analysis = prediction.analysis
     p, m, count = analysis.plan.sampling, analysis.staleness("indicator"), analysis.fleet.count
-    rows = [analysis.staleness_gradient(one) for one in np.diag(1 / (count * m))]
-    return np.array(rows) - np.diag(1 / (count * p))
+    one = np.zeros(count.size)
+    one[group] = 1 / count[group]  # the gradient sums over clients
+    return np.asarray(analysis.staleness_gradient(one / m) - one / p)
 
 
 def best_in_valley(problem: Problem, concurrency: int, start: Floats, steps: int = STEPS) -> Floats:

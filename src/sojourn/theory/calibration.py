@@ -21,6 +21,7 @@ from sojourn.version import __version__
 SCHEMA = 1
 CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
 KEYS = ("A", "L", "sigma2", "G2")
+PLAIN = ("confidence", "clients", "asked", "gradients", "products", "exact")
 
 
 class Measured(NamedTuple):
@@ -55,11 +56,11 @@ class PointMeasured:
     lowest: float
     """Lowest curvature of the mean loss that was seen."""
     sigma2: Measured
-    """Variance of a stochastic gradient, of the client where it is largest."""
+    """Variance of a stochastic gradient, of the client where it is largest; extrapolated to those not asked."""
     sigma2_mean: Measured
     """The same, mean over the clients."""
     G2: Measured
-    """Squared distance of a client's gradient from the mean gradient, of the client where it is largest."""
+    """Squared distance of a client's gradient from the mean gradient, where it is largest; extrapolated likewise."""
     G2_mean: Measured
     """The same, mean over the clients."""
     eigenvalues: tuple[float, ...]
@@ -81,9 +82,9 @@ class Calibration:
     L: Measured
     """Largest over the points."""
     sigma2: Measured
-    """Largest over points and clients."""
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
     G2: Measured
-    """Largest over points and clients."""
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
     confidence: float
     """Of the intervals, at least."""
     clients: int
@@ -96,32 +97,24 @@ class Calibration:
     """Products with a Hessian."""
     exact: bool
     """Whether losses and curvatures are those of all examples; false = of a random choice."""
+    still: int
+    """Of all clients, those whose gradients have no noise: a batch is all that they hold."""
+    largest_asked: Mapping[str, float]
+    """sigma2 and G2 of those that were asked, largest over points and clients."""
     points: tuple[PointMeasured, ...]
     """Where it was measured."""
     run: Mapping[str, str | int | float]
     """Of what: data, partition, model, batch size and so on."""
-    noiseless: int = 0
-    """Of the clients asked, those of which a batch is the whole data: their gradients have no noise."""
 
     @property
     def constants(self) -> Constants:
         """For the bounds."""
         return Constants(**{key: getattr(self, key).value for key in KEYS})
 
-    def caveats(self) -> list[str]:
-        """What whoever uses the constants should know of them."""
-        said = []
-        if self.asked < self.clients:
-            chance = f"the client with the largest was asked with a chance of {self.asked / self.clients:.2g}"
-            said.append(
-                f"sigma2 and G2 are the largest among the {self.asked} clients asked, of {self.clients}: "
-                f"those of the whole fleet may be larger ({chance})"
-            )
-        if self.noiseless == self.asked:
-            said.append("a batch is the whole data of every client asked: gradients have no noise, sigma2 is exactly 0")
-        elif self.noiseless:
-            said.append(f"a batch is the whole data of {self.noiseless} of the clients asked: theirs have no noise")
-        return said
+    @property
+    def notes(self) -> list[str]:
+        """What whoever uses the constants should know."""
+        return _notes(self.asked, self.clients, self.still, self.largest_asked)
 
     def save(self, path: str | Path) -> None:
         """Write constants.toml; a file that is there is replaced in one go."""
@@ -144,8 +137,8 @@ class Calibration:
             found |= {key: whole(told[key], key) for key in ("clients", "asked", "gradients", "products")}
             found |= {"confidence": number(told["confidence"], "confidence"), "exact": bool(told["exact"])}
             points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
-            found["noiseless"] = whole(told.get("noiseless", 0), "noiseless")
-            return cls(**found, points=points, run=table(told["run"], "run"))
+            still, largest = _of_clients(told)
+            return cls(**found, still=still, largest_asked=largest, points=points, run=table(told["run"], "run"))
         except (KeyError, InvalidInput) as error:
             raise UnreadableFile(
                 f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
@@ -154,31 +147,67 @@ class Calibration:
     def content(self) -> dict[str, Any]:
         """As plain values."""
         four = {key: getattr(self, key)._asdict() for key in KEYS}
-        plain = {
-            key: getattr(self, key)
-            for key in ("confidence", "clients", "asked", "noiseless", "gradients", "products", "exact")
-        }
+        plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
         points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
-        return {**four, **plain, "points": points, "run": dict(self.run), "notes": self.caveats()}
+        return {**four, **plain, "points": points, "run": dict(self.run)}
 
 
-_NOTES = {
+def notes_of(path: str | Path) -> list[str]:
+    """What a constants file that was measured says of its numbers; nothing for one that was not."""
+    told = read_toml(path, "constants file").get("calibration")
+    if not isinstance(told, dict):
+        return []
+    try:
+        asked, clients = (whole(told.get(key, 0), key) for key in ("asked", "clients"))
+        return _notes(asked, clients, *_of_clients(told))
+    except InvalidInput as error:
+        raise UnreadableFile(f"constants file {path} is not whole ({error}); measure anew") from None
+
+
+def _of_clients(told: dict[str, Any]) -> tuple[int, dict[str, float]]:
+    """How many have no noise, and the largest of those asked; files of old have neither."""
+    largest = table(told.get("largest_asked", {}), "largest_asked")
+    return whole(told.get("still", 0), "still"), {key: number(value, key) for key, value in largest.items()}
+
+
+def _notes(asked: int, clients: int, still: int, largest: Mapping[str, float]) -> list[str]:
+    said = []
+    if asked < clients and largest:
+        seen = ", ".join(f"{key} {value:.4g}" for key, value in largest.items())
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others "
+            f"were like these, of whom the largest have {seen}; L is that of the clients asked"
+        )
+    elif asked < clients:
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2, G2 and L are the largest of these, and "
+            "may be larger for the others"
+        )
+    if still and still == clients:
+        said.append("sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise")
+    elif still:
+        said.append(f"{still} of {clients} clients have no noise: a batch is all that they hold")
+    return said
+
+
+_MEANING = {
     "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
     "L": "largest curvature at the points below, of the mean loss and of the clients' own",
-    "sigma2": "variance of a stochastic gradient, largest over the clients asked and the points",
-    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients asked and points",
+    "sigma2": "variance of a stochastic gradient, largest over clients and points",
+    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",
 }
 
 
 def _lines(found: Calibration) -> Iterator[str]:
     yield "# Constants of a training problem, measured by sojourn calibrate."
     yield f"# This file contains {CONTAINS}."
-    for key, note in _NOTES.items():
-        yield f"{key} = {_text(getattr(found, key).value)}  # {note}"
-    yield from (f"# {sentence}" for sentence in found.caveats())
+    for note in found.notes:
+        yield f"# Note: {note}."
+    for key, meaning in _MEANING.items():
+        yield f"{key} = {_text(getattr(found, key).value)}  # {meaning}"
     yield "\n[calibration]"
     facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
-    facts |= {key: getattr(found, key) for key in ("clients", "asked", "noiseless", "gradients", "products", "exact")}
+    facts |= {key: getattr(found, key) for key in (*PLAIN[1:], "still", "largest_asked", "notes")}
     yield from _pairs(facts)
     yield "\n[calibration.interval]"
     yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})

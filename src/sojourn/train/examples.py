@@ -33,6 +33,11 @@ class Examples:
         self.x, self.test_x = self._placed(dataset.train_x), self._placed(dataset.test_x)
         self._padded = self._augment.padded(self.x)
 
+    @property
+    def augmented(self) -> bool:
+        """Whether examples are changed at random before they are learnt from."""
+        return not self._augment.nothing
+
     def _placed(self, examples: NDArray[Any]) -> Tensor:
         """On the device, pixels as they are (a quarter of the memory), everything else as the model's numbers."""
         dtype = torch.uint8 if examples.dtype == np.uint8 else self._dtype

@@ -12,11 +12,11 @@ from sojourn.train.build import Built
 from sojourn.train.calibration.estimates import Bounded, Estimate, Largest
 from sojourn.train.calibration.gap import measure_gap
 from sojourn.train.calibration.gradients import gather
-from sojourn.train.calibration.heterogeneity import largest_heterogeneity, mean_heterogeneity
+from sojourn.train.calibration.heterogeneity import farther, largest_heterogeneity, mean_heterogeneity
 from sojourn.train.calibration.noise import largest_noise, mean_noise
 from sojourn.train.calibration.objective import Chosen, Objective, choose
 from sojourn.train.calibration.points import MARKS, Place, places
-from sojourn.train.calibration.sample import Design, Integers
+from sojourn.train.calibration.sample import Design, still
 from sojourn.train.calibration.smoothness import measure_curvature, measure_secant, most_products
 
 Progress = Callable[[int, int], None]
@@ -53,6 +53,8 @@ class _Found(NamedTuple):
     smoothness: Bounded
     noise: Bounded
     heterogeneity: Bounded
+    asked: tuple[float, float]
+    """Largest noise and heterogeneity of the clients asked."""
     products: int
 
 
@@ -89,10 +91,11 @@ def _at(
     weights = everyone[design.asked] / everyone[design.asked].sum()
     sums = gather(federation, place.params, place.stats, design, weights, spectrum.vectors, place.step, watch)
     noise, apart = mean_noise(sums, weights, design.clients), mean_heterogeneity(sums, weights, everyone)
-    most_noise: Bounded = largest_noise(sums, noise[0])
-    most_apart = largest_heterogeneity(sums, apart[0])
-    if noiseless(built, design.asked) == design.asked.size:  # what is seen is rounding
-        noise, most_noise = [Estimate(0.0)] * len(noise), Estimate(0.0)
+    asked = (largest_noise(sums, noise[0]).value, max(0.0, largest_heterogeneity(sums, apart[0]).value))
+    noisy = int((~still(federation)).sum() - (~sums.still).sum())
+    others = design.clients - design.asked.size
+    most_noise = largest_noise(sums, noise[0], noisy)
+    most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
     secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
@@ -116,7 +119,7 @@ def _at(
         noise=tuple(_measured(one, miss) for one in noise[1:]),
         heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
     )
-    return _Found(point, smoothness, most_noise, most_apart, curvature.products)
+    return _Found(point, smoothness, most_noise, most_apart, asked, curvature.products)
 
 
 def _constants(
@@ -137,18 +140,11 @@ def _constants(
         gradients=design.gradients * len(found),
         products=sum(one.products for one in found),
         exact=exact,
+        still=int(still(built.federation).sum()),
+        largest_asked=dict(zip(("sigma2", "G2"), np.max([one.asked for one in found], axis=0).tolist(), strict=True)),
         points=tuple(one.point for one in found),
         run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
-        noiseless=noiseless(built, design.asked),
     )
-
-
-def noiseless(built: Built, asked: Integers) -> int:
-    """How many clients compute every gradient on all of their data, with nothing random in it."""
-    federation = built.federation
-    if federation.order != "shuffled" or federation.model.random or built.config.augment != "none":
-        return 0
-    return sum(int(federation.partition.sizes[client]) <= federation.batches.size(int(client)) for client in asked)
 
 
 def _of_a_client(effort: Effort, chosen: Chosen) -> int:

@@ -5,11 +5,12 @@ An interval at confidence 1 - 2a runs from `low(a)` to `high(a)`: each end misse
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp, inf, log1p, sqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
@@ -116,6 +117,69 @@ class Largest:
         return max(part.high(miss) for part in self.parts)
 
 
+@dataclass(frozen=True)
+class Displaced:
+    """A squared distance, measured from a point that lies about `off` away from the right one."""
+
+    part: Bounded
+    """As measured."""
+    off: float
+    """Distance of the two points."""
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        return self.part.value
+
+    def low(self, miss: float) -> float:
+        """Lower bound."""
+        return max(0.0, sqrt(max(0.0, self.part.low(miss))) - self.off) ** 2
+
+    def high(self, miss: float) -> float:
+        """Upper bound."""
+        return (sqrt(max(0.0, self.part.high(miss))) + self.off) ** 2
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """The largest of clients that were not asked, if they are like those that were: log-normal, of the same spread.
+
+    The bound is Student's for the next clients of a sample, each of them at its share of the error (Bonferroni). The
+    spread counts with what noise adds to it. What is unlike all that was seen, no bound foresees.
+    """
+
+    mean: float
+    """Mean of the clients asked."""
+    variance: float
+    """Variance between them, as seen."""
+    noise: float
+    """Part of the variance that noise explains."""
+    asked: int
+    """Clients asked."""
+    others: int
+    """Clients not asked."""
+
+    @property
+    def value(self) -> float:
+        """The median of the largest."""
+        if self.mean <= 0:
+            return 0.0
+        spread = log1p(max(0.0, self.variance - self.noise) / self.mean**2)
+        return self.mean * exp(float(normal.ppf(0.5 ** (1 / self.others))) * sqrt(spread) - spread / 2)
+
+    def low(self, miss: float) -> float:
+        """None but zero: all that is known is of others."""
+        return 0.0
+
+    def high(self, miss: float) -> float:
+        """Upper bound; infinite where two or three clients cannot tell."""
+        if self.mean <= 0 or self.asked < 2:
+            return inf
+        away = float(student.ppf(1 - miss / self.others, self.asked - 1)) * sqrt(1 + 1 / self.asked)
+        up = away * sqrt(log1p(self.variance / self.mean**2))
+        return self.mean * exp(up) if up < TELLING else inf
+
+
 def mean_over_clients(values: Floats, weights: Floats, clients: int, positive: bool, factor: float = 1.0) -> Estimate:
     """Weighted mean over all `clients`, from independent `values` [groups, clients asked] of those that were asked.
 
@@ -156,16 +220,17 @@ def _shrunk(c: float) -> float:
     return c / (1 + c)
 
 
+TELLING = 20.0  # logarithm of a ratio above which a bound says nothing
 PRIOR = 4  # groups of its own that what all clients have in common counts for
 
 
-def largest_over_clients(values: Floats, common: Floats, mean: Estimate, positive: bool) -> Largest:
+def largest_over_clients(values: Floats, common: Floats, mean: Estimate, positive: bool, others: int = 0) -> Largest:
     """The largest of the clients' means over groups, from `values` [groups, clients asked].
 
     Few groups say little about a client's own spread; `common` are the variances between groups that all clients
     together lead one to expect. The two are averaged, by the groups behind them. The estimate of the largest is that
     of values drawn together by as much as noise explains of their differences: the largest of noisy values is too
-    large on average.
+    large on average. `others` that were not asked may have a larger one.
     """
     groups = len(values)
     freedom = PRIOR + groups - 1
@@ -177,4 +242,8 @@ def largest_over_clients(values: Floats, common: Floats, mean: Estimate, positiv
     spread = float(each.var(ddof=1)) if each.size > 1 else 0.0
     kept = max(0.0, 1 - float(squares.mean()) / spread) if spread > 0 else 0.0
     centre = float(each.mean())
-    return Largest(parts, mean, centre + kept * (float(each.max()) - centre))
+    largest = centre + kept * (float(each.max()) - centre)
+    if not others:
+        return Largest(parts, mean, largest)
+    unasked = Unasked(centre, spread, float(squares.mean()), each.size, others)
+    return Largest([*parts, unasked], mean, max(largest, unasked.value))

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sojourn.train.calibration.sample import Design, batch, generator
+from sojourn.train.calibration.sample import Bools, Design, batch, generator, still
 from sojourn.train.federation import Federation
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,8 @@ class Sums:
     """sum |d_k|^2; the mean is that over the clients in the same round."""
     away_squared_sum: Floats
     """|sum d_k|^2"""
+    still: Bools
+    """Clients asked whose gradients are the same in every round, up to rounding."""
 
 
 def gather(
@@ -63,7 +65,7 @@ def gather(
                 watch()
         found["squared_sum"][group] = _lengths(total, directions)
         found["away_squared_sum"][group] = _lengths(total - share @ total, directions)
-    return Sums(design.size, **found)
+    return Sums(design.size, **found, still=still(federation)[design.asked])
 
 
 def _round(federation: Federation, params: Tensor, stats: Tensor, design: Design, name: tuple[int, ...]) -> Tensor:

@@ -9,6 +9,7 @@ from sojourn.errors import InvalidInput
 from sojourn.train.federation import Federation
 
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 ROUNDS = 4  # gradients of a client at least: two groups of two
 FREEDOM = 16  # degrees of freedom that all clients' groups together should have
 _MEASURE = 0x63616C69  # keeps these streams apart from all others of the same seed
@@ -53,6 +54,12 @@ class Design:
         groups = min(rounds // 2, 1 + max(1, -(-FREEDOM // many)))
         chosen = np.sort(generator(seed, 0).permutation(clients)[:many])
         return cls(chosen, clients, groups, rounds // groups)
+
+
+def still(federation: Federation) -> Bools:
+    """Whether a client's gradient has no noise: every batch is all that it holds, and nothing else is random."""
+    chance = federation.order == "independent" or federation.model.random or federation.examples.augmented
+    return np.asarray((federation.partition.sizes <= federation.local.batch_size) & (not chance))
 
 
 def batch(federation: Federation, client: int, chance: np.random.Generator) -> Integers:
