@@ -3,5 +3,5 @@
 from importlib.util import find_spec
 
 collect_ignore = (
-    [] if find_spec("triton") else [f"src/sojourn/train/stacked/{name}.py" for name in ("kernels", "launch")]
+    [] if find_spec("triton") else [f"src/sojourn/learning/execute/stacked/{name}.py" for name in ("kernels", "launch")]
 )

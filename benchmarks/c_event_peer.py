@@ -7,10 +7,10 @@ from c_compiler import FLAGS, CSide
 from case import Case
 from numpy.typing import NDArray
 
-from sojourn.simulation.alias import alias_table
-from sojourn.simulation.draws import NORMAL_EDGE, NORMAL_HEIGHT
-from sojourn.simulation.event_tree import NO_SEAT, empty
-from sojourn.simulation.streams import EDGE, HEIGHT, ROUTING, SERVICE, keys
+from sojourn.random import EDGE, HEIGHT, ROUTING, SERVICE, keys
+from sojourn.timing.simulate.alias import alias_table
+from sojourn.timing.simulate.draws import NORMAL_EDGE, NORMAL_HEIGHT
+from sojourn.timing.simulate.event_tree import NO_SEAT, empty
 
 # the structures of event_tree.c
 CLIENT = np.dtype([*((name, "u4") for name in ("head", "tail", "length", "group")), ("service", "u8")])

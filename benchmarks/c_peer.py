@@ -7,8 +7,8 @@ from c_compiler import FLAGS, CSide
 from case import Case
 from numpy.typing import NDArray
 
-from sojourn.simulation.alias import alias_table
-from sojourn.simulation.streams import CLOCK, EDGE, HEIGHT, ROUTING, SERVICE, keys
+from sojourn.random import CLOCK, EDGE, HEIGHT, ROUTING, SERVICE, keys
+from sojourn.timing.simulate.alias import alias_table
 
 # the structures of jump_chain.c
 CLIENT = np.dtype([("head", "u4"), ("tail", "u4"), ("length", "u4"), ("group", "u4")])

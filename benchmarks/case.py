@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import Analysis, Fleet, Law, Plan, analyze
-from sojourn.simulation.start import place
+from sojourn.timing.simulate.start import place
 
 
 @dataclass(frozen=True)

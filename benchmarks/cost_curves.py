@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from sojourn_side import Sojourn
 
 from sojourn import Fleet
-from sojourn.theory.jackson import ClosedNetwork
+from sojourn.timing.exact.jackson import ClosedNetwork
 
 CLIENTS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 TASKS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from sojourn.train.config import TrainConfig
-from sojourn.train.run import Run, together
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.run import Run, together
 
 VARIANTS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32", "bf16")}
 

@@ -1,4 +1,4 @@
-/* The event engine of src/sojourn/simulation/engine.py in plain C, for the plain network only: routed tasks, one
+/* The event engine of src/sojourn/timing/simulate/engine.py in plain C, for the plain network only: routed tasks, one
  * service time each, no links, nobody leaves; it counts nothing but the mean staleness.
  *
  * The same durations from the same names and the same routing, so the same order of events: the benchmark checks that
@@ -96,7 +96,7 @@ static inline event pop(struct run *run)
     return first;
 }
 
-/* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/simulation/draws.py. */
+/* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/timing/simulate/draws.py. */
 static inline double normal(const double *edge, const double *height, uint64_t key)
 {
     for (;;) {

@@ -4,8 +4,8 @@ import numpy as np
 from case import Case
 from numpy.typing import NDArray
 
-from sojourn.simulation import drive, jump_chain
-from sojourn.simulation.runners import runner
+from sojourn.timing.simulate import drive, jump_chain
+from sojourn.timing.simulate.runners import runner
 
 
 class Events:

@@ -8,7 +8,7 @@ import numpy as np
 from figure import Figure
 from numpy.typing import NDArray
 
-from sojourn.theory.jackson import ClosedNetwork, Method
+from sojourn.timing.exact.jackson import ClosedNetwork, Method
 
 Solve = Callable[[], NDArray[np.float64]]
 POPULATION = 10_000

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from sojourn.train.build import Built, build
-from sojourn.train.config import TrainConfig
-from sojourn.train.executor import drive
-from sojourn.train.replay import Replay
-from sojourn.train.run import Run, together
+from sojourn.learning.execute.executor import drive
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.run.build import Built, build
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.run import Run, together
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-/* The jump chain of src/sojourn/simulation/jump_chain.py in plain C, counting nothing but the mean staleness.
+/* The jump chain of src/sojourn/timing/simulate/jump_chain.py in plain C, counting nothing but the mean staleness.
  *
  * The same draws from the same streams, so the same jumps: the benchmark checks that the sums agree exactly. */
 

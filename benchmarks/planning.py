@@ -7,7 +7,7 @@ import numpy as np
 from figure import Figure, in_units
 
 from sojourn import Fleet, Plan, goal, make_plan
-from sojourn.planner.objective import Objective, Prediction
+from sojourn.planning.bound.objective import Objective, Prediction
 
 GOAL = goal(time=1000)
 HEAD = "| plan | tasks | value | concurrencies tried | time |\n|---|---|---|---|---|"

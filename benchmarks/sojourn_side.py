@@ -4,9 +4,9 @@ import numpy as np
 from case import Case
 from numpy.typing import NDArray
 
-from sojourn.simulation import jump_chain
-from sojourn.simulation.streams import keys
-from sojourn.simulation.summary import DETAILED_GROUPS
+from sojourn.random import keys
+from sojourn.timing.simulate import jump_chain
+from sojourn.timing.simulate.summary import DETAILED_GROUPS
 
 
 class Sojourn:

@@ -1,4 +1,4 @@
-/* The random numbers of src/sojourn/simulation/streams.py: a key that moves on, and a hash of it. */
+/* The random numbers of src/sojourn/random.py: a key that moves on, and a hash of it. */
 
 #include <math.h>
 #include <stdint.h>

@@ -10,16 +10,16 @@ from torch import nn
 from train_plain import BATCH, CLIENTS, HELD, RATE, Plain, Task
 
 from sojourn import Fleet, Plan, Trace, simulate
-from sojourn.data.dataset import Dataset
-from sojourn.data.partition import Partition
-from sojourn.train.algorithms.base import Setting
-from sojourn.train.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
-from sojourn.train.federation import Federation
-from sojourn.train.flat_model import FlatModel
-from sojourn.train.local import Local
-from sojourn.train.replay import Replay
-from sojourn.train.server_step import ServerStep
-from sojourn.train.timeline import Recorded
+from sojourn.learning.algorithms.base import Setting
+from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.partition import Partition
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.replay.federation import Federation
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.server_step import ServerStep
+from sojourn.learning.replay.timeline import Recorded
 
 FLEET = Fleet.of(fast=(CLIENTS // 2, 4.0), slow=(CLIENTS // 2, 1.0))
 PLAN = Plan.weighted(FLEET, [1.0, 2.0], concurrency=CLIENTS)

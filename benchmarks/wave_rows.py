@@ -7,9 +7,9 @@ from time import process_time
 import torch
 from figure import Figure
 
-from sojourn.train.build import build
-from sojourn.train.config import TrainConfig
-from sojourn.train.replay import Replay
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.run.build import build
+from sojourn.learning.run.config import TrainConfig
 
 CASES = (  # model, clients and tasks, batch
     ("mlp", 10, 16),

@@ -14,9 +14,9 @@ from rich.progress import track
 from rich.table import Table
 
 from sojourn import Fleet, Plan, Summary, Trace, analyze, goal, make_plan, measure, record
-from sojourn.planner.advice import advice
-from sojourn.planner.comparison import compare
-from sojourn.planner.search import Planned
+from sojourn.planning.bound.advice import advice
+from sojourn.planning.bound.comparison import compare
+from sojourn.planning.bound.search import Planned
 from sojourn.report.figures import staleness_histograms
 from sojourn.report.plan_figures import plan_pictures
 

@@ -13,10 +13,10 @@ from rich.progress import track
 from rich.table import Table
 
 from sojourn import Fleet, goal, make_plan
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.run import train
 from sojourn.report.training_figures import curves
-from sojourn.train.config import TrainConfig
-from sojourn.train.read_metrics import read_metrics
-from sojourn.train.run import train
 
 FLEET = Fleet.of(fast=(5, 8.0), slow=(5, 1.0))
 TIME = 100.0

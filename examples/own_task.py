@@ -10,7 +10,7 @@ a method `loss(x, y)` of its own.
 import numpy as np
 from torch import nn
 
-from sojourn.data.dataset import Dataset
+from sojourn.learning.data.dataset import Dataset
 
 
 def two_moons(examples: int = 600, clients: int = 10) -> Dataset:

@@ -15,36 +15,36 @@ import numpy as np
 import torch
 
 from sojourn import Fleet, Law, Plan, analyze
+from sojourn.availability import Availability
+from sojourn.calibration import Calibration
 from sojourn.cli import promises
 from sojourn.cli.arguments import override, whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
 from sojourn.cli.plan import _share
-from sojourn.data.dataset import Dataset
-from sojourn.data.load import load_dataset, load_problem
-from sojourn.data.partition import partition
+from sojourn.constants import Constants
+from sojourn.experiments.cell import Cell, ended
+from sojourn.experiments.comparison import Comparison
+from sojourn.experiments.found import Found
+from sojourn.experiments.grid import Grid
+from sojourn.experiments.target import Target
+from sojourn.learning.algorithms.table import algorithm
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.load import load_dataset, load_problem
+from sojourn.learning.data.partition import partition
+from sojourn.learning.execute.augment import Augment
+from sojourn.learning.models.load import load_model
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.replay.server_step import ServerStep
+from sojourn.learning.run.config import TrainConfig, value_of
+from sojourn.learning.run.run import train
 from sojourn.paper.claim import read_claims
 from sojourn.paper.experiments import asked_for
 from sojourn.paper.ledger import Ledger
 from sojourn.plan_text import plan_of
-from sojourn.simulation.availability import Availability
-from sojourn.simulation.scenario import Dispatcher
-from sojourn.sweep.cell import Cell, ended
-from sojourn.sweep.comparison import Comparison
-from sojourn.sweep.found import Found
-from sojourn.sweep.grid import Grid
-from sojourn.sweep.target import Target
-from sojourn.theory.calibration import Calibration
-from sojourn.theory.constants import Constants
+from sojourn.scenario import Dispatcher
 from sojourn.trace import Trace
-from sojourn.train.algorithms.table import algorithm
-from sojourn.train.augment import Augment
-from sojourn.train.config import TrainConfig, value_of
-from sojourn.train.models.load import load_model
-from sojourn.train.run import train
-from sojourn.train.schedule import Schedule
-from sojourn.train.server_step import ServerStep
 
 torch.set_num_threads(1)
 

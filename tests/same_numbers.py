@@ -19,9 +19,9 @@ import torch
 from safetensors.torch import load_file
 
 from sojourn import Availability, Dispatcher, Fleet, Law, Plan, Scenario, goal, make_plan, simulate
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.run import train
 from sojourn.trace import COLUMNS
-from sojourn.train.config import TrainConfig
-from sojourn.train.run import train
 
 RECORDED = Path(__file__).parent / "recorded" / "same_numbers.json"
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))

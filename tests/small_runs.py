@@ -8,22 +8,22 @@ import numpy as np
 import torch
 
 from sojourn import Fleet, Law, Plan
-from sojourn.data.dataset import Dataset
-from sojourn.data.synthetic import Quadratic, quadratic
-from sojourn.simulation.drive import OnlineEngine
-from sojourn.simulation.runners import runner
-from sojourn.simulation.scenario import Scenario
-from sojourn.simulation.start import place
-from sojourn.simulation.streams import START, keys
+from sojourn.learning.algorithms.base import Algorithm, Setting
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.synthetic import Quadratic, quadratic
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.models.small import Point
+from sojourn.learning.replay.batches import Batches
+from sojourn.learning.replay.federation import Federation
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.timeline import Live, Timeline
+from sojourn.random import START, keys
+from sojourn.scenario import Scenario
+from sojourn.timing.simulate.drive import OnlineEngine
+from sojourn.timing.simulate.runners import runner
+from sojourn.timing.simulate.start import place
 from sojourn.trace import APPLIED, COLUMNS, Trace
-from sojourn.train.algorithms.base import Algorithm, Setting
-from sojourn.train.batches import Batches
-from sojourn.train.federation import Federation
-from sojourn.train.flat_model import FlatModel
-from sojourn.train.local import Local
-from sojourn.train.models.small import Point
-from sojourn.train.replay import Replay
-from sojourn.train.timeline import Live, Timeline
 
 torch.set_num_threads(1)  # the same sums in the same order on any number of cores
 

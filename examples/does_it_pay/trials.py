@@ -6,13 +6,13 @@ from pathlib import Path
 from world import WORK, plans, saved, time_of
 
 from sojourn import Fleet, goal, make_plan
-from sojourn.sweep.compare import Compared, compare
-from sojourn.sweep.comparison import Comparison, Method, Tuning
-from sojourn.sweep.target import Target
-from sojourn.theory.constants import WORKED_EXAMPLE, Constants
-from sojourn.train.build import build
-from sojourn.train.calibration.calibrate import calibrate
-from sojourn.train.config import TrainConfig
+from sojourn.constants import WORKED_EXAMPLE, Constants
+from sojourn.experiments.compare import Compared, compare
+from sojourn.experiments.comparison import Comparison, Method, Tuning
+from sojourn.experiments.target import Target
+from sojourn.learning.calibrate.calibrate import calibrate
+from sojourn.learning.run.build import build
+from sojourn.learning.run.config import TrainConfig
 
 RATES = (0.03, 0.1, 0.3, 1.0)
 CHOICES = {"default": "the bound's, default constants", "calibrated": "the bound's, calibrated constants"}

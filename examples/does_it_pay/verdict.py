@@ -9,9 +9,9 @@ from trials import CHOICES
 from world import plans, time_of
 
 from sojourn import Fleet, Plan, analyze, goal
-from sojourn.sweep.compare import Compared
-from sojourn.theory.bound import best_step, bound, largest_step, sums
-from sojourn.theory.constants import Constants
+from sojourn.constants import Constants
+from sojourn.experiments.compare import Compared
+from sojourn.planning.bound.theorem import best_step, bound, largest_step, sums
 
 Row = dict[str, object]
 

@@ -11,26 +11,26 @@ from sojourn.version import __version__
 
 _HOME = {
     "Fleet": "fleet",
-    "Law": "law",
+    "Law": "laws.law",
     "Plan": "plan",
     "Trace": "trace",
     "scan": "trace",
-    "Analysis": "theory.analysis",
-    "analyze": "theory.analysis",
-    "regime": "theory.scaling",
-    "Constants": "theory.constants",
-    "goal": "planner.goal",
-    "make_plan": "planner.search",
-    "Fit": "fitting.from_trace",
-    "fit": "fitting.from_trace",
-    "simulate": "simulation.record",
-    "record": "simulation.record",
-    "Scenario": "simulation.scenario",
-    "Dispatcher": "simulation.scenario",
-    "Availability": "simulation.availability",
-    "Summary": "simulation.summary",
-    "measure": "simulation.summary",
-    "transient": "simulation.transient",
+    "Analysis": "timing.exact.analysis",
+    "analyze": "timing.exact.analysis",
+    "regime": "timing.exact.scaling",
+    "Constants": "constants",
+    "goal": "planning.bound.goal",
+    "make_plan": "planning.bound.search",
+    "Fit": "timing.fit.from_trace",
+    "fit": "timing.fit.from_trace",
+    "simulate": "timing.simulate.record",
+    "record": "timing.simulate.record",
+    "Scenario": "scenario",
+    "Dispatcher": "scenario",
+    "Availability": "availability",
+    "Summary": "timing.simulate.summary",
+    "measure": "timing.simulate.summary",
+    "transient": "timing.simulate.transient",
     "SojournError": "errors",
     "InvalidInput": "errors",
     "UnreadableFile": "errors",
@@ -40,29 +40,29 @@ _HOME = {
 __all__ = [*sorted(_HOME), "__version__"]
 
 if TYPE_CHECKING:
+    from sojourn.availability import Availability as Availability
+    from sojourn.constants import Constants as Constants
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
     from sojourn.errors import UnwritableFile as UnwritableFile
-    from sojourn.fitting.from_trace import Fit as Fit
-    from sojourn.fitting.from_trace import fit as fit
     from sojourn.fleet import Fleet as Fleet
-    from sojourn.law import Law as Law
+    from sojourn.laws.law import Law as Law
     from sojourn.plan import Plan as Plan
-    from sojourn.planner.goal import goal as goal
-    from sojourn.planner.search import make_plan as make_plan
-    from sojourn.simulation.availability import Availability as Availability
-    from sojourn.simulation.record import record as record
-    from sojourn.simulation.record import simulate as simulate
-    from sojourn.simulation.scenario import Dispatcher as Dispatcher
-    from sojourn.simulation.scenario import Scenario as Scenario
-    from sojourn.simulation.summary import Summary as Summary
-    from sojourn.simulation.summary import measure as measure
-    from sojourn.simulation.transient import transient as transient
-    from sojourn.theory.analysis import Analysis as Analysis
-    from sojourn.theory.analysis import analyze as analyze
-    from sojourn.theory.constants import Constants as Constants
-    from sojourn.theory.scaling import regime as regime
+    from sojourn.planning.bound.goal import goal as goal
+    from sojourn.planning.bound.search import make_plan as make_plan
+    from sojourn.scenario import Dispatcher as Dispatcher
+    from sojourn.scenario import Scenario as Scenario
+    from sojourn.timing.exact.analysis import Analysis as Analysis
+    from sojourn.timing.exact.analysis import analyze as analyze
+    from sojourn.timing.exact.scaling import regime as regime
+    from sojourn.timing.fit.from_trace import Fit as Fit
+    from sojourn.timing.fit.from_trace import fit as fit
+    from sojourn.timing.simulate.record import record as record
+    from sojourn.timing.simulate.record import simulate as simulate
+    from sojourn.timing.simulate.summary import Summary as Summary
+    from sojourn.timing.simulate.summary import measure as measure
+    from sojourn.timing.simulate.transient import transient as transient
     from sojourn.trace import Trace as Trace
     from sojourn.trace import scan as scan
 

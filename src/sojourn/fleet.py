@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
-from sojourn.law import EXPONENTIAL, Law
+from sojourn.laws.law import EXPONENTIAL, Law
 
 LARGEST_COUNT = 2**53  # up to here every whole number is one
 PIECE = 10_000  # values that are written as text at a time

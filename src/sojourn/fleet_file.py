@@ -15,7 +15,7 @@ from typing import Any
 from sojourn.csv_file import read_lines
 from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.files import read_toml, write_text, written
-from sojourn.law import EXPONENTIAL, Law
+from sojourn.laws.law import EXPONENTIAL, Law
 
 Columns = dict[str, list[Any]]
 Rows = Iterator[tuple[str, Mapping[str, object]]]

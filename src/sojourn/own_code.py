@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from sojourn.call_text import nearest
 from sojourn.errors import InvalidInput
+from sojourn.text import nearest
 
 
 def names_code(text: str) -> bool:

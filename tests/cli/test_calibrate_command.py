@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn import InvalidInput, UnwritableFile
+from sojourn.calibration import Calibration
 from sojourn.cli.main import app
-from sojourn.theory.calibration import Calibration
-from sojourn.theory.constants import Constants
+from sojourn.constants import Constants
 
 QUICK = ["--gradients", 80, "--points", 2, "--directions", 2, "--steps", 40, "--model", "logistic"]
 
@@ -120,7 +120,7 @@ def test_an_interrupted_measurement_writes_nothing(fleet, tmp_path, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sojourn.train.calibration.calibrate.calibrate", interrupted)
+    monkeypatch.setattr("sojourn.learning.calibrate.calibrate.calibrate", interrupted)
     result = invoke("calibrate", fleet, *QUICK, "--out", tmp_path / "c.toml")
     assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == [fleet]

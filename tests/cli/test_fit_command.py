@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from sojourn import Fleet, InvalidInput, Plan, Trace, UnreadableFile, __version__, simulate
 from sojourn.cli.fit import fit as verb
-from sojourn.fitting.from_trace import fit
+from sojourn.timing.fit.from_trace import fit
 from sojourn.trace import COLUMNS
 
 app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)

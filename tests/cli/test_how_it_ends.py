@@ -83,7 +83,7 @@ def test_what_nobody_thought_of_is_one_sentence_that_calls_it_a_defect(call, fle
         raise error
 
     fail.__code__ = fail.__code__.replace(co_filename=sys.modules["sojourn.cli.main"].__file__)  # in our own code
-    monkeypatch.setattr("sojourn.theory.analysis.analyze", fail)
+    monkeypatch.setattr("sojourn.timing.exact.analysis.analyze", fail)
     code, err = call("analyze", fleet)
     assert code == 70
     assert err.startswith(f"error: this is a defect of sojourn: {said}")
@@ -109,7 +109,7 @@ def test_a_disk_that_fails_elsewhere_is_one_sentence(call, fleet, monkeypatch):
     def fail(*_, **__):
         raise PermissionError(13, "Permission denied", "/some/where")
 
-    monkeypatch.setattr("sojourn.theory.analysis.analyze", fail)
+    monkeypatch.setattr("sojourn.timing.exact.analysis.analyze", fail)
     assert call("analyze", fleet) == (
         2,
         "error: /some/where cannot be read or written: Permission denied; check the place\n",

@@ -246,7 +246,7 @@ def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch
 
 KILLED = """
     import os, sys
-    from sojourn.train.run import Run
+    from sojourn.learning.run.run import Run
     Run._evaluate = lambda self: os._exit(9)  # as a kill would, when the folder of the first seed is made
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seeds", "3", "--out", "out"]
@@ -280,7 +280,7 @@ def test_fewer_seeds_resumed_do_not_make_the_others_forgotten(call, home):
 SLOW = """
     import sys, time
     from pathlib import Path
-    from sojourn.train.build import Built
+    from sojourn.learning.run.build import Built
     simulate = Built.simulate
 
     def slowly(self):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime

@@ -217,7 +217,7 @@ def test_ctrl_c_is_said(fleet, monkeypatch, capsys):
     def interrupted(*_arguments, **_settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sojourn.planner.search.make_plan", interrupted)
+    monkeypatch.setattr("sojourn.planning.bound.search.make_plan", interrupted)
     monkeypatch.setattr("sys.argv", ["sojourn", "plan", str(fleet), "--budget-time", "10"])
     with pytest.raises(SystemExit) as end:
         run()

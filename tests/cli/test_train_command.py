@@ -235,7 +235,7 @@ def test_seeds_get_folders_and_a_lost_one_is_trained_when_they_are_resumed(fleet
 
 
 def test_a_seed_that_diverges_does_not_stop_the_others(fleet, tmp_path, monkeypatch):
-    from sojourn.train.replay import Diverged, Replay
+    from sojourn.learning.replay.replay import Diverged, Replay
 
     receive = Replay._receive
 

@@ -11,11 +11,11 @@ from sojourn.cli import show
 from sojourn.cli.main import run
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
+from sojourn.experiments.axes import AXES
 from sojourn.report.comparison_figures import comparison_picture
 from sojourn.report.figures import MOST_NAME, MOST_WORDS, staleness_histograms, who_holds_what, words
 from sojourn.report.training_figures import curves
 from sojourn.shown import quoted, short, visible
-from sojourn.sweep.axes import AXES
 from sojourn.trace import APPLIED, Trace
 
 MARKUP = ["[red]x[/red]", "[/]", "[bold", ":smile:", "[link]y[/link]"]

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from sojourn.errors import SojournError, UnreadableFile
+from sojourn.experiments.cell import Cell
+from sojourn.experiments.comparison import FIRST_TUNING_SEED
+from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10.favourable import by_tasks, favourable, favourable_trials
 from sojourn.paper.cifar10.finals import finals
 from sojourn.paper.cifar10.readings import (
@@ -28,9 +31,6 @@ from sojourn.paper.cifar10.size import FULL, Size
 from sojourn.paper.cifar10.stages import STAGES, cells_of, chosen, ledger_of
 from sojourn.paper.ledger import Ledger, train
 from sojourn.paper.tuned import Best, accuracy
-from sojourn.sweep.cell import Cell
-from sojourn.sweep.comparison import FIRST_TUNING_SEED
-from sojourn.train.config import TrainConfig
 
 TINY = Size(
     clients=4, steps=2, buffer=2, batch_size=8, data="digits", model="logistic", classes=7, augment="none",

@@ -9,6 +9,9 @@ from math import isnan, sqrt
 import pytest
 
 from sojourn.errors import SojournError
+from sojourn.experiments.cell import Cell
+from sojourn.experiments.found import Found
+from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10 import experiment
 from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
 from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read, worst_clients
@@ -19,9 +22,6 @@ from sojourn.paper.cifar10.size import FULL
 from sojourn.paper.cifar10.stages import TRAINING, cells_of, ledger_of
 from sojourn.paper.reproduce import reproduce
 from sojourn.paper.tuned import Best
-from sojourn.sweep.cell import Cell
-from sojourn.sweep.found import Found
-from sojourn.train.config import TrainConfig
 
 RATES = {one.name: 0.1 for one in PAPER}
 SETTLED = Standing(Reading("as many", 1, 0.1), "end", {one.name: Best(0.1, one.paper, "") for one in PAPER})

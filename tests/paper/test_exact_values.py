@@ -10,8 +10,8 @@ from sojourn.paper.other_bounds import method_bound, tau_max
 from sojourn.paper.scaling_limits import exact_gamma
 from sojourn.paper.stationarity import fleet_of, settled
 from sojourn.paper.worked_example import best, exact_bounds, grid, sampled, worked_fleet
-from sojourn.theory.bound import longest_wait
-from sojourn.theory.scaling import gamma_limit, gamma_paper
+from sojourn.planning.bound.theorem import longest_wait
+from sojourn.timing.exact.scaling import gamma_limit, gamma_paper
 
 
 def test_two_clusters():

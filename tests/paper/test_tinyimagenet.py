@@ -11,6 +11,8 @@ import pytest
 
 from sojourn.errors import SojournError
 from sojourn.fleet import Fleet
+from sojourn.learning.run.build import check
+from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.ledger import Ledger
 from sojourn.paper.reproduce import reproduce
 from sojourn.paper.tinyimagenet.experiment import EXPERIMENT, made
@@ -18,8 +20,6 @@ from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, RATES, algorithm,
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
 from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, finals, ledger_of, trials, tuned
 from sojourn.paper.tuned import accuracy_in_time
-from sojourn.train.build import check
-from sojourn.train.config import TrainConfig
 
 TINY = Size(
     clients=4, time=100.0, batch_size=8, data="digits", model="logistic", augment="none", precision="fp32", tasks=2,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sojourn.sweep.axes import AXES
+from sojourn.experiments.axes import AXES
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

@@ -18,8 +18,8 @@ from sojourn.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from sojourn.theory.analysis import Analysis
-    from sojourn.theory.scaling import Regime
+    from sojourn.timing.exact.analysis import Analysis
+    from sojourn.timing.exact.scaling import Regime
 
 
 def analyze(
@@ -52,8 +52,8 @@ def analyze(
     from sojourn.cli.show import attempts, print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
-    from sojourn.theory.analysis import analyze as solve
-    from sojourn.theory.scaling import regime
+    from sojourn.timing.exact.analysis import analyze as solve
+    from sojourn.timing.exact.scaling import regime
 
     check_free(overwrite, out)
     loaded = Fleet.load(fleet)

@@ -9,12 +9,12 @@ import typer
 from sojourn.errors import InvalidInput
 from sojourn.files import check_place
 from sojourn.fleet import Fleet
-from sojourn.law import Law
+from sojourn.laws.law import Law
 from sojourn.plan import Plan
 from sojourn.values import LARGEST
 
 if TYPE_CHECKING:
-    from sojourn.simulation.scenario import Scenario
+    from sojourn.scenario import Scenario
 
 FleetFile = Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")]
 Sampling = Annotated[
@@ -114,8 +114,8 @@ def _rate(name: str, text: str) -> float:
 
 def make_scenario(dispatcher: str, local_steps: str, server_rate: float | None, availability: str | None) -> "Scenario":
     """The scenario that the options describe."""
-    from sojourn.simulation.availability import Availability
-    from sojourn.simulation.scenario import Dispatcher, Scenario
+    from sojourn.availability import Availability
+    from sojourn.scenario import Dispatcher, Scenario
 
     there: tuple[Availability, ...] = ()
     if availability is not None:

@@ -9,8 +9,8 @@ from sojourn.cli.arguments import AsJson, Overwrite
 from sojourn.errors import InvalidInput, SojournError
 
 if TYPE_CHECKING:
-    from sojourn.theory.calibration import Calibration, Measured
-    from sojourn.train.config import TrainConfig
+    from sojourn.calibration import Calibration, Measured
+    from sojourn.learning.run.config import TrainConfig
 
 
 def calibrate(
@@ -78,7 +78,7 @@ def calibrate(
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
     """From flags and a run file; the training is short, too short to prepare waves for."""
-    from sojourn.train.config import TrainConfig
+    from sojourn.learning.run.config import TrainConfig
 
     if path is not None:
         return TrainConfig.load(path, **given).resolved(execution="one-by-one")
@@ -96,8 +96,8 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
     except ImportError:
         raise SojournError("calibration needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
 
-    from sojourn.train.build import build
-    from sojourn.train.calibration.calibrate import Effort, calibrate
+    from sojourn.learning.calibrate.calibrate import Effort, calibrate
+    from sojourn.learning.run.build import build
 
     torch.set_num_threads(1)
     wanted = Effort(**effort, confidence=confidence)
@@ -141,7 +141,7 @@ def _print(found: "Calibration") -> None:
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
-    from sojourn.train.calibration.sample import ROUNDS
+    from sojourn.learning.calibrate.sample import ROUNDS
 
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:

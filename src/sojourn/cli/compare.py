@@ -24,8 +24,8 @@ from sojourn.cli.cell_options import (
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
-    from sojourn.sweep.compare import Compared
-    from sojourn.sweep.comparison import Comparison
+    from sojourn.experiments.compare import Compared
+    from sojourn.experiments.comparison import Comparison
 
 
 def compare(
@@ -102,7 +102,7 @@ def compare(
 
     """
     from sojourn.cli.comparison_words import content_of
-    from sojourn.sweep.comparison import Comparison
+    from sojourn.experiments.comparison import Comparison
 
     run = {"fleet": fleet, "time": time, "steps": steps, "data": data, "partition": partition, "model": model}
     tuning = {"rates": rates, "seeds": tuning_seeds, "holdout": holdout, "by": tune_by, "extensions": extensions}
@@ -123,7 +123,7 @@ def compare(
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     options |= {"checkpoint_seconds": checkpoint_seconds}
     from sojourn.cli.show import attempts
-    from sojourn.sweep.compare import save, work_off
+    from sojourn.experiments.compare import save, work_off
 
     with cell_bar() as (phase, report):
         compared = work_off(comparison, out, mine, phase, watch=report, **options)
@@ -139,7 +139,7 @@ def compare(
 
 def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
     from sojourn.cli.show import plural, to_json
-    from sojourn.sweep.compare import counted
+    from sojourn.experiments.compare import counted
 
     many = counted(comparison, out)
     if as_json:
@@ -166,7 +166,7 @@ def _draw(comparison: "Comparison", compared: "Compared") -> None:
 def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None:
     from sojourn.cli.comparison_shown import show_table
     from sojourn.cli.show import plural, say, to_json
-    from sojourn.sweep.compare import summary
+    from sojourn.experiments.compare import summary
 
     if as_json:
         typer.echo(to_json({"command": "compare", **summary(comparison, compared)}))

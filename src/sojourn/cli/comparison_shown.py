@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sojourn.cli.show import number, plural, table
-from sojourn.sweep.axes import AXES
+from sojourn.experiments.axes import AXES
 
 if TYPE_CHECKING:
-    from sojourn.sweep.compare import Compared
-    from sojourn.sweep.comparison import Comparison
+    from sojourn.experiments.compare import Compared
+    from sojourn.experiments.comparison import Comparison
 
 WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
 

@@ -7,7 +7,7 @@ from typing import Any
 from sojourn.cli.arguments import whole
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
-from sojourn.train.config import value_of
+from sojourn.learning.run.config import value_of
 
 _SPACE = re.compile(r"\s+(?![^()]*\))")  # not one inside brackets
 _NAME = re.compile(r"^\s*([^:=()]+):\s+(.*)$")

@@ -8,7 +8,7 @@ import typer
 from sojourn.cli.arguments import AsJson, Overwrite
 
 if TYPE_CHECKING:
-    from sojourn.fitting.from_trace import Fit
+    from sojourn.timing.fit.from_trace import Fit
 
 
 def fit(
@@ -45,8 +45,8 @@ def fit(
     from sojourn.cli.arguments import check_free
     from sojourn.cli.show import attempts, say, to_json
     from sojourn.errors import InvalidInput
-    from sojourn.fitting.from_trace import fit as estimate
     from sojourn.fleet import Fleet
+    from sojourn.timing.fit.from_trace import fit as estimate
 
     if out.suffix.lower() not in (".csv", ".toml"):
         raise InvalidInput(f"--out must end in .csv or .toml, got {out}; rename it")
@@ -105,7 +105,7 @@ def _print(found: "Fit") -> None:
     import numpy as np
 
     from sojourn.cli.show import number, table
-    from sojourn.fitting.notes import short
+    from sojourn.timing.fit.notes import short
 
     fleet = found.fleet
     uplinks = bool(np.isfinite(fleet.uplink_rate).any())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
-    from sojourn.theory.analysis import Analysis
+    from sojourn.timing.exact.analysis import Analysis
 
 MATTERS = 0.05
 ENOUGH = 1000  # updates of a group, below which its standard error is not to be trusted
@@ -37,7 +37,7 @@ class LawCheck:
 
 def check_laws(fleet: "Fleet", analysis: "Analysis") -> list[LawCheck]:
     """Simulate the plan under the fleet's own laws, or under two others where all are exponential."""
-    from sojourn.law import EXPONENTIAL, Law
+    from sojourn.laws.law import EXPONENTIAL, Law
 
     if any(law != EXPONENTIAL for law in fleet.law):
         return [_check("the fleet's own laws", fleet, analysis)]
@@ -47,8 +47,8 @@ def check_laws(fleet: "Fleet", analysis: "Analysis") -> list[LawCheck]:
 def _check(name: str, fleet: "Fleet", analysis: "Analysis") -> LawCheck:
     import numpy as np
 
-    from sojourn.simulation.scenario import Scenario
-    from sojourn.simulation.summary import measure
+    from sojourn.scenario import Scenario
+    from sojourn.timing.simulate.summary import measure
 
     plan = replace(analysis.plan, fleet_hash=None, promises={})
     tasks = plan.concurrency

@@ -10,7 +10,7 @@ from sojourn.cli.arguments import AsJson, FleetFile, Overwrite, ServerRate
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
     from sojourn.plan import Plan
-    from sojourn.planner.search import Planned
+    from sojourn.planning.bound.search import Planned
 
 
 def plan(
@@ -73,16 +73,16 @@ def plan(
     - `sojourn plan fleet.csv --budget-time 3600 --most-staleness 50 --floor 0.001 --pictures pictures/`
 
     """
+    from sojourn.calibration import notes_of
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.plan_shown import Shown
     from sojourn.cli.show import attempts, progress, to_json
+    from sojourn.constants import WORKED_EXAMPLE, Constants
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
     from sojourn.folders import check_folder
-    from sojourn.planner.goal import goal, mixed_goal
-    from sojourn.planner.search import Limits, make_plan
-    from sojourn.theory.calibration import notes_of
-    from sojourn.theory.constants import WORKED_EXAMPLE, Constants
+    from sojourn.planning.bound.goal import goal, mixed_goal
+    from sojourn.planning.bound.search import Limits, make_plan
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
     check_free(overwrite, out, what="plan file")

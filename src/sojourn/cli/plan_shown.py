@@ -9,14 +9,14 @@ import typer
 
 from sojourn.cli.law_check import LawCheck, check_laws
 from sojourn.cli.show import number, say, table
-from sojourn.planner.advice import advice
-from sojourn.planner.comparison import FEW as STUDIED
-from sojourn.planner.comparison import Sensitivity, compare, sensitivity
-from sojourn.planner.objective import Prediction
-from sojourn.planner.search import Planned
-from sojourn.simulation.runners import first_use
-from sojourn.simulation.scenario import Scenario
-from sojourn.theory.constants import Constants
+from sojourn.constants import Constants
+from sojourn.planning.bound.advice import advice
+from sojourn.planning.bound.comparison import FEW as STUDIED
+from sojourn.planning.bound.comparison import Sensitivity, compare, sensitivity
+from sojourn.planning.bound.objective import Prediction
+from sojourn.planning.bound.search import Planned
+from sojourn.scenario import Scenario
+from sojourn.timing.simulate.runners import first_use
 from sojourn.version import __version__
 
 FEW = 4  # groups whose staleness gets a column each

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sojourn.plan import Plan
-    from sojourn.simulation.summary import Summary
-    from sojourn.theory.analysis import Analysis
+    from sojourn.timing.exact.analysis import Analysis
+    from sojourn.timing.simulate.summary import Summary
 
 KEPT = 4.0  # standard errors within which a promise is held to be kept
 PLAIN = ("bound", "steps", "time", "energy", "largest_step_size", "free_step_size")

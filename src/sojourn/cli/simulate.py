@@ -24,9 +24,9 @@ from sojourn.cli.arguments import (
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
     from sojourn.plan import Plan
-    from sojourn.simulation.estimate import Estimate
-    from sojourn.simulation.summary import Summary
-    from sojourn.theory.analysis import Analysis
+    from sojourn.timing.exact.analysis import Analysis
+    from sojourn.timing.simulate.estimate import Estimate
+    from sojourn.timing.simulate.summary import Summary
 
 ESTIMATES = ("staleness", "queue", "utilisation", "sojourn", "waiting")
 
@@ -102,9 +102,9 @@ def simulate(
     from sojourn.fleet import Fleet
     from sojourn.folders import made
     from sojourn.plan_text import plan_of
-    from sojourn.simulation.runners import first_use
-    from sojourn.simulation.summary import check_run
-    from sojourn.theory.analysis import analyze
+    from sojourn.timing.exact.analysis import analyze
+    from sojourn.timing.simulate.runners import first_use
+    from sojourn.timing.simulate.summary import check_run
 
     trace_path, summary_path = _destinations(out, overwrite)
     loaded = Fleet.load(fleet)
@@ -158,7 +158,7 @@ def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
     from sojourn.cli.show import progress, say
-    from sojourn.simulation.record import record
+    from sojourn.timing.simulate.record import record
 
     with progress("writing the trace") as report:
         complete = record(fleet, plan, steps, path, progress=report, **origin)
@@ -171,7 +171,7 @@ def _measure(
     fleet: "Fleet", plan: "Plan", steps: int, replications: int, warmup: int | None, origin: dict[str, Any]
 ) -> "Summary":
     from sojourn.cli.show import progress
-    from sojourn.simulation.summary import measure
+    from sojourn.timing.simulate.summary import measure
 
     with progress("simulating") as report:
         return measure(fleet, plan, steps, replications=replications, warmup=warmup, progress=report, **origin)
@@ -200,7 +200,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
 
     from sojourn.cli.promises import against_simulation
     from sojourn.cli.show import Rows
-    from sojourn.simulation.memory import memory_of
+    from sojourn.timing.simulate.memory import memory_of
     from sojourn.version import __version__
 
     fleet, plan = summary.fleet, summary.plan
@@ -330,7 +330,7 @@ def _notes(summary: "Summary", exact: "Analysis") -> list[str]:
 
 def _short(summary: "Summary", exact: "Analysis") -> list[str]:
     """What to say of a run that is shorter than its memory."""
-    from sojourn.simulation.memory import ENOUGH, memory_of
+    from sojourn.timing.simulate.memory import ENOUGH, memory_of
 
     memory = memory_of(summary, exact)
     if not memory.short:

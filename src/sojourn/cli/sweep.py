@@ -52,8 +52,8 @@ def sweep(
     """
     from sojourn.cli.show import attempts, plural, to_json
     from sojourn.csv_file import write_csv
-    from sojourn.sweep.grid import Grid
-    from sojourn.sweep.sweep import counted, runs_of, work_off
+    from sojourn.experiments.grid import Grid
+    from sojourn.experiments.sweep import counted, runs_of, work_off
 
     grid, mine = Grid.load(config), part_of(part)
     if dry_run:

@@ -13,8 +13,8 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 
 if TYPE_CHECKING:
-    from sojourn.train.config import TrainConfig
-    from sojourn.train.run import Outcome, Run
+    from sojourn.learning.run.config import TrainConfig
+    from sojourn.learning.run.run import Outcome, Run
 
 SEEDS = "seeds.json"
 MOST_SEEDS = 2**20  # bytes of it
@@ -170,8 +170,8 @@ def _configs(
 
     Runs that are only to be resumed are described by their folders; what is given beside must be the same.
     """
-    from sojourn.train.config import TrainConfig
-    from sojourn.train.run_config import config_of
+    from sojourn.learning.run.config import TrainConfig
+    from sojourn.learning.run.run_config import config_of
 
     if many is not None and many < 1:
         raise InvalidInput(f"seeds must be a whole number of at least 1, got {many}")
@@ -207,7 +207,7 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     import torch
 
     from sojourn.cli.train_progress import loading_bar
-    from sojourn.train.run import Run
+    from sojourn.learning.run.run import Run
 
     torch.set_num_threads(1)
     runs: list[Run] = []
@@ -228,8 +228,8 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
 def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
     """Train; of several runs the others go on when one diverges, which is told at the end."""
     from sojourn.cli.train_progress import board, training_bar
-    from sojourn.train.replay import Diverged
-    from sojourn.train.run import Run, together
+    from sojourn.learning.replay.replay import Diverged
+    from sojourn.learning.run.run import Run, together
 
     def note(run: Run, error: Diverged) -> None:
         assert diverged is not None
@@ -266,9 +266,9 @@ def _say(runs: "list[Run]") -> None:
 
 
 def _draw(runs: "list[Run]", out: Path) -> None:
+    from sojourn.learning.run.read_metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves
-    from sojourn.train.read_metrics import read_metrics
 
     federation, config = runs[0].built.federation, runs[0].built.config
     if federation.dataset.classes:

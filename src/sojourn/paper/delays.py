@@ -17,9 +17,9 @@ from sojourn.paper.experiment import Watch, telling
 from sojourn.paper.worked_example import complete
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.simulation.jump_chain import bin_edges
-from sojourn.simulation.summary import Summary, measure
-from sojourn.theory.analysis import analyze
+from sojourn.timing.exact.analysis import analyze
+from sojourn.timing.simulate.jump_chain import bin_edges
+from sojourn.timing.simulate.summary import Summary, measure
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import SojournError, UnreadableFile
-from sojourn.sweep.cell import Cell
-from sojourn.sweep.found import Found, find
-from sojourn.sweep.run_cells import run_cells
-from sojourn.train.config import TrainConfig
+from sojourn.experiments.cell import Cell
+from sojourn.experiments.found import Found, find
+from sojourn.experiments.run_cells import run_cells
+from sojourn.learning.run.config import TrainConfig
 
 CURVE = (
     *("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy"),

@@ -29,7 +29,7 @@ from sojourn.paper.worked_example import (
     worked_fleet,
 )
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.theory.analysis import analyze
+from sojourn.timing.exact.analysis import analyze
 
 LAWS = ("exponential", "deterministic")
 EXACT_SOURCE, CUT = "exact, stationary", "exact, step at most eta_max"

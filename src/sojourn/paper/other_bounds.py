@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sojourn.constants import WORKED_EXAMPLE
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import EXACT, Claim, claim, numbers, percents, plain
@@ -29,10 +30,7 @@ from sojourn.paper.worked_example import (
     worked_fleet,
 )
 from sojourn.plan import Plan
-from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.simulation.summary import measure
-from sojourn.theory.analysis import analyze
-from sojourn.theory.bound import (
+from sojourn.planning.bound.theorem import (
     Row,
     asyncsgd,
     asyncsgd_step,
@@ -41,7 +39,9 @@ from sojourn.theory.bound import (
     longest_staleness,
     longest_wait,
 )
-from sojourn.theory.constants import WORKED_EXAMPLE
+from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.timing.exact.analysis import analyze
+from sojourn.timing.simulate.summary import measure
 
 METHODS = ("FedBuff", "AsyncSGD")
 UNITS = ("time", "steps")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from sojourn.constants import WORKED_EXAMPLE
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, near, numbers, percents
@@ -33,10 +34,9 @@ from sojourn.paper.worked_example import (
     sampled,
     worked_fleet,
 )
+from sojourn.planning.bound.theorem import best_step, bound, sums
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.theory.analysis import Reading, analyze
-from sojourn.theory.bound import best_step, bound, sums
-from sojourn.theory.constants import WORKED_EXAMPLE
+from sojourn.timing.exact.analysis import Reading, analyze
 
 TIME = 1000.0
 P, GAIN = 8.5e-3, 0.40

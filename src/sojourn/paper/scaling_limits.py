@@ -20,8 +20,8 @@ from sojourn.paper.delays import TASKS
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.theory.analysis import analyze
-from sojourn.theory.scaling import Regime, gamma_limit, gamma_paper, regime
+from sojourn.timing.exact.analysis import analyze
+from sojourn.timing.exact.scaling import Regime, gamma_limit, gamma_paper, regime
 
 CLUSTERS = ((1, 1), (5, 5))
 MANY = 20_000

@@ -19,8 +19,8 @@ from sojourn.paper.claim import Claim, claim, plain
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.simulation.transient import transient
-from sojourn.theory.analysis import Analysis, analyze
+from sojourn.timing.exact.analysis import Analysis, analyze
+from sojourn.timing.simulate.transient import transient
 
 Floats = NDArray[np.float64]
 

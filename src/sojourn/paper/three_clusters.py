@@ -12,8 +12,8 @@ from sojourn.paper.claim import Claim, claim, near, numbers, plain, printed
 from sojourn.paper.delays import TASKS, delay_rows, histogram_rows, histograms, simulated, single_run_claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
-from sojourn.simulation.summary import Summary
-from sojourn.theory.analysis import Analysis, analyze
+from sojourn.timing.exact.analysis import Analysis, analyze
+from sojourn.timing.simulate.summary import Summary
 
 FLEET = Fleet.of(fast=(3, 10.0), medium=(3, 1.2), slow=(3, 1.0))
 PAPER = (1.0, 55.0, 2935.0)

@@ -25,10 +25,10 @@ from sojourn.paper.delays import (
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.worked_example import READINGS
 from sojourn.plan import Plan
-from sojourn.planner.goal import goal
-from sojourn.planner.search import make_plan
-from sojourn.simulation.summary import Summary
-from sojourn.theory.analysis import analyze
+from sojourn.planning.bound.goal import goal
+from sojourn.planning.bound.search import make_plan
+from sojourn.timing.exact.analysis import analyze
+from sojourn.timing.simulate.summary import Summary
 
 FLEET = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
 MAIN_TEXT, APPENDIX = {"fast": 50.0, "slow": 1950.0}, {"fast": 59.0, "slow": 1938.0}

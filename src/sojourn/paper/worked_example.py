@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.constants import WORKED_EXAMPLE
 from sojourn.fleet import Fleet
-from sojourn.law import Law
+from sojourn.laws.law import Law
 from sojourn.plan import Plan
-from sojourn.planner.family import grid_around_uniform
-from sojourn.planner.goal import goal
-from sojourn.simulation.summary import Summary, measure
-from sojourn.theory.analysis import Reading
-from sojourn.theory.bound import best_step, bound, sums
-from sojourn.theory.constants import WORKED_EXAMPLE
+from sojourn.planning.bound.family import grid_around_uniform
+from sojourn.planning.bound.goal import goal
+from sojourn.planning.bound.theorem import best_step, bound, sums
+from sojourn.timing.exact.analysis import Reading
+from sojourn.timing.simulate.summary import Summary, measure
 
 Floats = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sojourn.experiments.axes import AXES
 from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
-from sojourn.sweep.axes import AXES
 
 LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sojourn.fleet import Fleet
 from sojourn.folders import made
 from sojourn.plan import Plan
-from sojourn.planner.family import speed_clusters
-from sojourn.planner.search import Planned
+from sojourn.planning.bound.family import speed_clusters
+from sojourn.planning.bound.search import Planned
 from sojourn.report.figures import COLOURS, pyplot, save, words
-from sojourn.theory.analysis import analyze
+from sojourn.timing.exact.analysis import analyze
 
 Floats = NDArray[np.float64]
 

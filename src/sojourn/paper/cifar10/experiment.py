@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.csv_file import write_csv
+from sojourn.experiments.standing import curves, standing
 from sojourn.paper.cifar10.claims import (
     PAIRS,
     TITLES,
@@ -32,7 +33,6 @@ from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
 from sojourn.paper.claim import Claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.tuned import accuracy, reached, worth_of
-from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "cifar10"
 BASELINE = "asyncsgd"

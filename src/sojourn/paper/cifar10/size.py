@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from sojourn.paper.fleets import INTERACTION, WAITING, HalfSlow
-from sojourn.planner.goal import goal
-from sojourn.planner.search import make_plan
+from sojourn.planning.bound.goal import goal
+from sojourn.planning.bound.search import make_plan
 
 FAST_FAVOURED = 1.25  # a fast client's probability, in units of the uniform one
 UNNORMALISED = ("logistic",)

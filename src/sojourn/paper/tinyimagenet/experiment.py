@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 
 from sojourn.csv_file import write_csv
+from sojourn.experiments.found import Found
+from sojourn.experiments.interval import interval
+from sojourn.experiments.standing import curves, standing
 from sojourn.paper.claim import Claim, claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.ledger import Ledger
@@ -24,9 +27,6 @@ from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, TITLES
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
 from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
 from sojourn.paper.tuned import EDGES, LAST, accuracy_in_time, worth_of
-from sojourn.sweep.found import Found
-from sojourn.sweep.interval import interval
-from sojourn.sweep.standing import curves, standing
 
 KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
 BASELINE = "asyncsgd"

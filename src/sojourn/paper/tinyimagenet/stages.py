@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sojourn.errors import SojournError
+from sojourn.experiments.cell import Cell
+from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.ledger import Ledger, Marked
 from sojourn.paper.tinyimagenet.methods import METHODS, RATES, keys, local_steps
 from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
 from sojourn.paper.training import Training
 from sojourn.paper.tuned import HELD_OUT, accuracy_in_time, best_of, trial_seeds
-from sojourn.sweep.cell import Cell
-from sojourn.train.config import TrainConfig
 
 STAGES = ("trials", "table")
 

@@ -1,0 +1,274 @@
+"""Calibration: measured constants with their intervals, the spectrum and what goes along it; constants.toml.
+
+The file begins with the constants that a plan needs, so that it is a constants file like any other; how they were
+measured stands below in the table `calibration`. It holds no data.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sojourn.constants import Constants
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.files import read_toml, write_text
+from sojourn.shown import quoted
+from sojourn.values import items, number, numbers, table, whole
+from sojourn.version import __version__
+
+SCHEMA = 1
+CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
+KEYS = ("A", "L", "sigma2", "G2")
+PLAIN = ("confidence", "clients", "asked", "gradients", "products", "exact")
+
+
+class Measured(NamedTuple):
+    """A number and its interval."""
+
+    value: float
+    """The estimate."""
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+
+
+@dataclass(frozen=True)
+class PointMeasured:
+    """What was measured at one point of a training."""
+
+    step: int
+    """Updates received before."""
+    time: float
+    """Virtual time."""
+    loss: Measured
+    """The objective."""
+    gradient2: float
+    """Squared norm of its gradient."""
+    L: Measured
+    """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
+    secant: float
+    """Change of the mean gradient along one step downhill of the training's size, over the length of the step."""
+    curvature: float
+    """Largest curvature of the mean loss alone."""
+    lowest: float
+    """Lowest curvature of the mean loss that was seen."""
+    sigma2: Measured
+    """Variance of a stochastic gradient, of the client where it is largest; extrapolated to those not asked."""
+    sigma2_mean: Measured
+    """The same, mean over the clients."""
+    G2: Measured
+    """Squared distance of a client's gradient from the mean gradient, where it is largest; extrapolated likewise."""
+    G2_mean: Measured
+    """The same, mean over the clients."""
+    eigenvalues: tuple[float, ...]
+    """Leading curvatures of the mean loss, falling."""
+    residuals: tuple[float, ...]
+    """Distance from each within which an eigenvalue lies."""
+    noise: tuple[Measured, ...]
+    """Mean variance of a stochastic gradient along the direction of each."""
+    heterogeneity: tuple[Measured, ...]
+    """Mean squared distance of the clients' gradients from their mean along the direction of each."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The constants of a training problem as measured."""
+
+    A: Measured
+    """First loss minus the lowest."""
+    L: Measured
+    """Largest over the points."""
+    sigma2: Measured
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
+    G2: Measured
+    """Largest over points and clients; where not all were asked, extrapolated to all."""
+    confidence: float
+    """Of the intervals, at least."""
+    clients: int
+    """Clients in all."""
+    asked: int
+    """Of them, clients that computed gradients."""
+    gradients: int
+    """Stochastic gradients computed, training not counted."""
+    products: int
+    """Products with a Hessian."""
+    exact: bool
+    """Whether losses and curvatures are those of all examples; false = of a random choice."""
+    still: int
+    """Of all clients, those whose gradients have no noise: a batch is all that they hold."""
+    largest_asked: Mapping[str, float]
+    """sigma2 and G2 of those that were asked, largest over points and clients."""
+    points: tuple[PointMeasured, ...]
+    """Where it was measured."""
+    run: Mapping[str, str | int | float]
+    """Of what: data, partition, model, batch size and so on."""
+
+    @property
+    def constants(self) -> Constants:
+        """For the bounds."""
+        return Constants(**{key: getattr(self, key).value for key in KEYS})
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever uses the constants should know."""
+        return _notes(self.asked, self.clients, self.still, self.largest_asked)
+
+    def save(self, path: str | Path) -> None:
+        """Write constants.toml; a file that is there is replaced in one go."""
+        write_text(path, "\n".join(_lines(self)) + "\n", "constants file")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Calibration":
+        """Read a file that `save` wrote."""
+        content = read_toml(path, "constants file")
+        told = content.get("calibration")
+        if not isinstance(told, dict):
+            raise InvalidInput(f"constants file {path} has no table calibration; write it with sojourn calibrate")
+        if told.get("schema") != SCHEMA:
+            raise UnreadableFile(
+                f"constants file {path} has schema {told.get('schema')}, this sojourn reads {SCHEMA}; use a newer one"
+            )
+        try:
+            interval = table(told["interval"], "interval")
+            found: dict[str, Any] = {key: _measured([content[key], *items(interval[key], key)], key) for key in KEYS}
+            found |= {key: whole(told[key], key) for key in ("clients", "asked", "gradients", "products")}
+            found |= {"confidence": number(told["confidence"], "confidence"), "exact": bool(told["exact"])}
+            points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
+            still, largest = _of_clients(told)
+            return cls(**found, still=still, largest_asked=largest, points=points, run=table(told["run"], "run"))
+        except (KeyError, InvalidInput) as error:
+            raise UnreadableFile(
+                f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
+            ) from None
+
+    def content(self) -> dict[str, Any]:
+        """As plain values."""
+        four = {key: getattr(self, key)._asdict() for key in KEYS}
+        plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
+        points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
+        return {**four, **plain, "points": points, "run": dict(self.run)}
+
+
+def notes_of(path: str | Path) -> list[str]:
+    """What a constants file that was measured says of its numbers; nothing for one that was not."""
+    told = read_toml(path, "constants file").get("calibration")
+    if not isinstance(told, dict):
+        return []
+    try:
+        asked, clients = (whole(told.get(key, 0), key) for key in ("asked", "clients"))
+        return _notes(asked, clients, *_of_clients(told))
+    except InvalidInput as error:
+        raise UnreadableFile(f"constants file {path} is not whole ({error}); measure anew") from None
+
+
+def _of_clients(told: dict[str, Any]) -> tuple[int, dict[str, float]]:
+    """How many have no noise, and the largest of those asked; files of old have neither."""
+    largest = table(told.get("largest_asked", {}), "largest_asked")
+    return whole(told.get("still", 0), "still"), {key: number(value, key) for key, value in largest.items()}
+
+
+def _notes(asked: int, clients: int, still: int, largest: Mapping[str, float]) -> list[str]:
+    said = []
+    if asked < clients and largest:
+        seen = ", ".join(f"{key} {value:.4g}" for key, value in largest.items())
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others "
+            f"were like these, of whom the largest have {seen}; L is that of the clients asked"
+        )
+    elif asked < clients:
+        said.append(
+            f"{asked} of {clients} clients were asked for gradients: sigma2, G2 and L are the largest of these, and "
+            "may be larger for the others"
+        )
+    if still and still == clients:
+        said.append("sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise")
+    elif still:
+        said.append(f"{still} of {clients} clients have no noise: a batch is all that they hold")
+    return said
+
+
+_MEANING = {
+    "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
+    "L": "largest curvature at the points below, of the mean loss and of the clients' own",
+    "sigma2": "variance of a stochastic gradient, largest over clients and points",
+    "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",
+}
+
+
+def _lines(found: Calibration) -> Iterator[str]:
+    yield "# Constants of a training problem, measured by sojourn calibrate."
+    yield f"# This file contains {CONTAINS}."
+    for note in found.notes:
+        yield f"# Note: {note}."
+    for key, meaning in _MEANING.items():
+        yield f"{key} = {_text(getattr(found, key).value)}  # {meaning}"
+    yield "\n[calibration]"
+    facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
+    facts |= {key: getattr(found, key) for key in (*PLAIN[1:], "still", "largest_asked", "notes")}
+    yield from _pairs(facts)
+    yield "\n[calibration.interval]"
+    yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})
+    yield "\n[calibration.run]"
+    yield from _pairs(found.run)
+    for one in found.points:
+        yield "\n[[calibration.point]]"
+        yield from _pairs({item.name: _plain(getattr(one, item.name)) for item in fields(one)})
+
+
+def _plain(value: Any) -> Any:
+    """Measured numbers as tables, several of them as one table of lists."""
+    if isinstance(value, Measured):
+        return value._asdict()
+    if isinstance(value, tuple) and value and isinstance(value[0], Measured):
+        return {key: [getattr(one, key) for one in value] for key in Measured._fields}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {_text(value)}" for key, value in values.items())
+
+
+def _text(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_pairs(value))} }}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(_text(one) for one in value)}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _point(told: dict[str, Any]) -> PointMeasured:
+    readers: dict[Any, Any] = {int: whole, float: number, Measured: _one}
+    readers |= {tuple[float, ...]: _numbers, tuple[Measured, ...]: _several}
+    found: dict[str, Any] = {
+        item.name: readers[item.type](told[item.name], item.name) for item in fields(PointMeasured)
+    }
+    return PointMeasured(**found)
+
+
+def _measured(three: Sequence[Any], what: str) -> Measured:
+    if len(three) != len(Measured._fields):
+        raise InvalidInput(f"{what} must be a value with the two ends of its interval, got {quoted(list(three))}")
+    return Measured(*(number(one, what) for one in three))
+
+
+def _one(value: Any, what: str) -> Measured:
+    return _measured([table(value, what)[key] for key in Measured._fields], what)
+
+
+def _numbers(value: Any, what: str) -> tuple[float, ...]:
+    return tuple(numbers(value, what))
+
+
+def _several(value: Any, what: str) -> tuple[Measured, ...]:
+    if value == []:  # none were measured
+        return ()
+    columns = [numbers(table(value, what)[key], what) for key in Measured._fields]
+    if len({len(column) for column in columns}) > 1:
+        raise InvalidInput(f"{what} must have as many values as ends of intervals, got {list(map(len, columns))}")
+    return tuple(Measured(*row) for row in zip(*columns, strict=True))

@@ -1,0 +1,240 @@
+"""A comparison in its folder: tune, train, and say how the methods stand.
+
+cells/          every trial and every run, ordinary folders of runs
+tuning.csv      every trial          runs.csv     every run compared
+table.csv       the table            curves.csv   means and intervals along each axis
+summary.json    all of it that is not a curve, with the grid and what to know
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sojourn.csv_file import write_csv
+from sojourn.experiments.axes import AXES
+from sojourn.experiments.cell import Cell, Cells, Part, in_part, without_twins
+from sojourn.experiments.comparison import Comparison
+from sojourn.experiments.found import Found, find
+from sojourn.experiments.lot import check_cells
+from sojourn.experiments.on_ray import cluster
+from sojourn.experiments.pairing import mixed, unpaired, unused
+from sojourn.experiments.run_cells import Swept, run_cells
+from sojourn.experiments.standing import Runs, curves, standing, to_target
+from sojourn.experiments.tuning import Tuned, tune
+from sojourn.files import write_json
+from sojourn.folders import check_folder
+from sojourn.version import __version__
+
+Phase = Callable[[str], None]
+"""Told what is done now."""
+
+
+@dataclass
+class Compared:
+    """How a comparison went."""
+
+    folder: Path
+    """Where it lies."""
+    tuned: Tuned
+    """The rates."""
+    runs: Runs = field(default_factory=dict)
+    """What has ended."""
+    table: list[dict[str, Any]] = field(default_factory=list)
+    """A row for every method on every axis."""
+    curves: list[dict[str, Any]] = field(default_factory=list)
+    """Means along each axis."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """A row for every run."""
+    collected: bool = False
+    """Whether the rates were settled, so that runs could be looked at."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader should know."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Errors of cells, by their names."""
+    open: int = 0
+    """Cells that have not ended and did not fail."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it early."""
+
+
+def compare(comparison: Comparison, folder: str | Path, **options: Any) -> Compared:
+    """Tune and train what has not ended, and write how the methods stand; options are those of `work_off`."""
+    compared = work_off(comparison, folder, **options)
+    save(comparison, compared)
+    return compared
+
+
+def work_off(
+    comparison: Comparison,
+    folder: str | Path,
+    part: Part | None = None,
+    phase: Phase | None = None,
+    **options: Any,
+) -> Compared:
+    """Tune and train what has not ended, and say how the methods stand; options are those of `run_cells`.
+
+    With a `part` only that part of the cells is trained here; once the folders of all parts lie in one, the same call
+    without it does the rest.
+    """
+    check_folder(folder)
+    check_cells(
+        [comparison.final(method, None, comparison.seeds[0]) for method in comparison.methods],
+        options.get("on", "here"),
+    )
+    on_ray = options.get("on") == "ray"  # one cluster for trials and runs
+    with cluster(options.get("address"), options.get("jobs")) if on_ray else nullcontext():
+        return _compared(comparison, Path(folder), part, phase or (lambda text: None), options)
+
+
+def _compared(
+    comparison: Comparison, home: Path, part: Part | None, said: Phase, options: Mapping[str, Any]
+) -> Compared:
+    def train(cells: Sequence[Cell]) -> Swept:
+        return run_cells(in_part(cells, part), home, **options)
+
+    said("tuning")
+    tuned = tune(comparison, home, train)
+    compared = Compared(home, tuned, failures=dict(tuned.failures), open=tuned.open, interrupted=tuned.interrupted)
+    if tuned.trials:
+        write_csv(home / "tuning.csv", tuned.trials)
+    if tuned.open or tuned.interrupted:
+        return compared
+    said("runs")
+    cells = finals(comparison, tuned)
+    swept = train([cell for _, _, cell in cells])
+    compared.failures |= swept.failures
+    compared.interrupted = swept.interrupted
+    _collect(comparison, compared, cells)
+    return compared
+
+
+def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
+    """How many trials and runs there are, and how many have ended; nothing is trained."""
+    tuned = tune(comparison, folder, lambda cells: Swept(len(cells)))
+    ended = sum(row["state"] in ("complete", "diverged") for row in tuned.trials)
+    runs = len(comparison.methods) * len(comparison.seeds)
+    done = 0
+    if not tuned.open:
+        cells = without_twins(cell for _, _, cell in finals(comparison, tuned))
+        runs, done = len(cells), len(Cells(Path(folder)).finished(cells))
+    return {"trials": len(tuned.trials), "trials_ended": ended, "runs": runs, "runs_ended": done}
+
+
+def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
+    """The runs that are compared: method, seed, cell."""
+    return [
+        (method.name, seed, comparison.final(method, tuned.chosen.get(method.name), seed))
+        for method in comparison.methods
+        if method.name not in tuned.left_out
+        for seed in comparison.seeds
+    ]
+
+
+def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, int, Cell]]) -> None:
+    """Read what has ended."""
+    found = find([cell for _, _, cell in cells], compared.folder)
+    runs: dict[str, dict[int, Any]] = {}
+    for name, seed, cell in cells:
+        if cell.hash in found:
+            runs.setdefault(name, {})[seed] = found[cell.hash]
+        elif cell.name not in compared.failures:
+            compared.open += 1
+    compared.runs = runs
+    compared.collected = True
+    if runs:
+        marks = {name: _marks(comparison, compared.tuned, name, mine) for name, mine in runs.items()}
+        rows = standing(runs, comparison.baseline, comparison.target)
+        compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in rows]
+        compared.curves = list(curves(runs))
+        compared.rows = _run_rows(comparison, runs, marks)
+    compared.notes = _notes(comparison, compared)
+
+
+def save(comparison: Comparison, compared: Compared) -> None:
+    """Write the files; nothing where the runs have not been looked at, because rates are still open."""
+    if not compared.collected:
+        return
+    if compared.runs:
+        write_csv(compared.folder / "runs.csv", compared.rows)
+        write_csv(compared.folder / "table.csv", compared.table)
+        write_csv(compared.folder / "curves.csv", compared.curves)
+    write_json(compared.folder / "summary.json", _plain(summary(comparison, compared)), "summary")
+
+
+def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, Found]) -> dict[str, Any]:
+    """A method's rate and how it came by it."""
+    trials = len(tuned.grid) * len(comparison.tuning.seeds) if name in tuned.chosen else 0
+    rate = next(iter(runs.values())).facts["config"]["rate"]
+    return {"rate": rate, "edge": tuned.edge.get(name, ""), "trials": trials}
+
+
+def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for name, mine in runs.items():
+        for seed, run in mine.items():
+            row: dict[str, Any] = {"method": name, "seed": seed, **marks[name], "cell": run.cell.hash}
+            row["state"] = "diverged" if run.diverged else "complete"
+            row |= {key: value for key, value in run.last.items() if not key.startswith("staleness_")}
+            if comparison.target is not None:
+                costs = {f"{axis}_to_target": to_target(run, axis, comparison.target) for axis in AXES}
+                row |= {key: cost if math.isfinite(cost) else None for key, cost in costs.items()}
+            rows.append({**row, **run.identity()})
+    return rows
+
+
+def _notes(comparison: Comparison, compared: Compared) -> list[str]:
+    tuned, runs = compared.tuned, compared.runs
+    notes = [
+        f"{name}: its best rate {tuned.chosen[name]:g} is still the {side} edge of the grid; a better may lie beyond"
+        for name, side in tuned.edge.items()
+        if name in tuned.chosen
+    ]
+    notes += [f"{name} is left out: {why}" for name, why in tuned.left_out.items()]
+    if comparison.baseline in tuned.left_out:
+        notes.append(f"{comparison.baseline} is the baseline: there are no differences")
+    for name, mine in runs.items():
+        gone = sum(run.diverged for run in mine.values())
+        if gone:
+            notes.append(f"{name} diverged in {gone} of {len(mine)} runs: it has no mean")
+        if len(mine) < len(comparison.seeds):
+            notes.append(f"{name} has {len(mine)} of {len(comparison.seeds)} runs so far")
+    if len({row["dataset_hash"] for row in tuned.trials} - {""}) > 1:
+        notes.append("the trials do not all have the same data: it was changed on the way; remove the old cells")
+    if len(comparison.seeds) == 1:
+        notes.append("one seed: there are no intervals")
+    if not comparison.tuning.rates and "rate" not in comparison.run and any(one.tuned for one in comparison.methods):
+        notes.append("the rates were not tuned")
+    return notes + unused(runs) + unpaired(runs) + mixed(runs)
+
+
+def summary(comparison: Comparison, compared: Compared) -> dict[str, Any]:
+    """The comparison and what came of it, as plain values."""
+    tuned = compared.tuned
+    return {
+        "sojourn": __version__,
+        "comparison": {**asdict(comparison), "target": str(comparison.target) if comparison.target else None},
+        "tuning": {
+            "grid": tuned.grid,
+            "chosen": tuned.chosen,
+            "edge": tuned.edge,
+            "left_out": tuned.left_out,
+            "trials_each": len(tuned.grid) * len(comparison.tuning.seeds) if tuned.chosen else 0,
+        },
+        "table": compared.table,
+        "notes": compared.notes,
+        "failures": compared.failures,
+        "open": compared.open,
+        "complete": not (compared.open or compared.failures or compared.interrupted),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """With null where there is no number, which JSON has no word for."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,180 @@
+"""Lots as tasks of a Ray cluster: one that runs, or one started here for the purpose.
+
+A worker that sees this machine's disk trains in the very folder, and takes up what another began. One that does not
+gets fleet and plan with the lot, trains in a folder of its own, and sends back its files.
+"""
+
+import json
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from sojourn.errors import SojournError
+from sojourn.experiments.here import STOP
+from sojourn.experiments.lot import Ending, Lot, train_lot
+from sojourn.files import write_bytes
+from sojourn.folders import made
+from sojourn.learning.run.config import TrainConfig
+
+OBJECT_STORE = 100 * 2**20  # bytes; all that is passed round is small
+PATIENCE = 20.0  # seconds that workers get to write their checkpoints when all is stopped
+INPUTS = ("fleet", "plan", "sampling")
+MARK = "here"
+
+Files = dict[str, dict[str, bytes]]
+
+
+class Errand(NamedTuple):
+    """What a worker is sent."""
+
+    lot: Lot
+    """The cells."""
+    inputs: dict[str, bytes]
+    """Contents of the files that the cells name."""
+    ticket: Path
+    """A folder that only those see who share the disk."""
+    seconds: float
+    """Between two checkpoints."""
+    home: Path
+    """Where paths begin."""
+
+
+@contextmanager
+def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
+    """A connection to the cluster at an address, or to the one running here, or to one that is started now."""
+    try:
+        import ray
+    except ImportError:
+        raise SojournError("--on ray needs Ray, which is not installed; pip install 'sojourn[ray]'") from None
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        _knock(address)
+        ray.init(address=address or "auto", **quiet)
+    except (OSError, RuntimeError) as error:
+        if address is not None or "Could not find any running" not in str(error):
+            where = address or "this machine"
+            raise SojournError(
+                f"the Ray cluster at {where} does not let us in ({error}); start it, name another, or set "
+                "RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
+            ) from None
+        closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
+        ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, **closed, **quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _knock(address: str | None) -> None:
+    """Say at once that nobody is there; Ray takes minutes for it."""
+    host, _, port = (address or "").rpartition("/")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def on_ray(
+    lots: Sequence[Lot], jobs: int | None, ticket: Path, seconds: float
+) -> Iterator[tuple[Lot, dict[str, Ending]]]:
+    """What became of the lots, as they end; at most `jobs` at a time, None = as many as the cluster has room for."""
+    import ray
+
+    (ticket / MARK).touch()
+    waiting, running = deque(lots), dict[Any, Lot]()
+    halted_at: float | None = None
+    while waiting or running:
+        while waiting and halted_at is None and (jobs is None or len(running) < jobs):
+            lot = waiting.popleft()
+            running[_sent(lot, ticket, seconds)] = lot
+        for task in ray.wait(list(running), timeout=0.5)[0] if running else []:
+            lot = running.pop(task)
+            yield lot, _received(task, lot)
+        if halted_at is None and (ticket / STOP).exists():
+            halted_at = time.monotonic()
+            waiting.clear()
+        if halted_at is not None and time.monotonic() - halted_at > PATIENCE:
+            for task in running:
+                ray.cancel(task, force=True)
+            return
+
+
+def _sent(lot: Lot, ticket: Path, seconds: float) -> Any:
+    import ray
+
+    wanted = {member.config.device for member in lot.members}
+    on_gpu = "cuda" in wanted or ("auto" in wanted and ray.cluster_resources().get("GPU", 0) >= 1)
+    remote = ray.remote(num_cpus=1, num_gpus=int(on_gpu), max_retries=0)(train_there)
+    paths = {getattr(member.config, key) for member in lot.members for key in INPUTS}
+    inputs = {path: Path(path).read_bytes() for path in paths if path is not None and Path(path).is_file()}
+    return remote.remote(Errand(lot, inputs, ticket, seconds, Path.cwd()))
+
+
+def _received(task: Any, lot: Lot) -> dict[str, Ending]:
+    import ray
+
+    try:
+        told, files = ray.get(task)
+    except ray.exceptions.RayError as error:
+        said = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        died = Ending("died", f"its process died ({type(error).__name__}: {said})")
+        return {member.hash: died for member in lot.members}
+    for member in lot.members:
+        _unpack(files.get(member.hash, {}), member.folder)
+    return dict(told)
+
+
+def train_there(errand: Errand) -> tuple[dict[str, Ending], Files]:
+    """Train a lot on whatever machine this is; files come back where they are not on the same disk."""
+    if (errand.ticket / MARK).exists():
+        with chdir(errand.home):
+            return train_lot(errand.lot, lambda: (errand.ticket / STOP).exists(), errand.seconds), {}
+    with TemporaryDirectory(prefix="sojourn-") as home:
+        moved = _moved(errand, Path(home))
+        told = train_lot(moved, lambda: False, errand.seconds)
+        pairs = zip(errand.lot.members, moved.members, strict=True)
+        return told, {before.hash: _packed(after.folder, before.config) for before, after in pairs}
+
+
+def _moved(errand: Errand, home: Path) -> Lot:
+    """The lot in a folder of this machine, with its files beside it."""
+    places: dict[str, str] = {}
+    for number, (path, content) in enumerate(errand.inputs.items()):
+        place = home / f"{number}-{Path(path).name}"
+        place.write_bytes(content)
+        places[path] = str(place)
+    members = []
+    for member in errand.lot.members:
+        found = {key: places.get(str(getattr(member.config, key)), getattr(member.config, key)) for key in INPUTS}
+        members.append(member._replace(config=replace(member.config, **found), folder=home / member.hash))
+    return Lot(tuple(members))
+
+
+def _packed(folder: Path, config: TrainConfig) -> dict[str, bytes]:
+    """The files of a run that has ended, its configuration with the paths that it was sent with."""
+    files = {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file() and path.name != "lock"}
+    if "config.json" in files:
+        content = json.loads(files["config.json"])
+        content["config"] |= {key: getattr(config, key) for key in INPUTS}
+        files["config.json"] = (json.dumps(content, indent=2) + "\n").encode()
+    return files
+
+
+def _unpack(files: dict[str, bytes], folder: Path) -> None:
+    """Write files that came back; those that say that the run has ended come last."""
+    if not files:
+        return
+    last = ("summary.json", "diverged.json")
+    with made(folder):
+        for name in sorted(files, key=lambda name: name in last):
+            write_bytes(folder / name, files[name], "file of a run")

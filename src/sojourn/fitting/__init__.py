@@ -1,1 +1,0 @@
-"""From observed durations to rates and laws: what `sojourn.fit` is made of."""

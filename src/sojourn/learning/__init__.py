@@ -1,0 +1,1 @@
+"""What a task is worth: data, models, algorithms, training over a Trace."""

@@ -1,0 +1,83 @@
+"""AsyncSGD: every gradient is applied as it comes, whoever sends it.
+
+    w_{k+1} = w_k - eta_k g_i(w_{I_k})
+
+eta_k = eta (`constant`); eta min(1, C / tau_k) with tau_k changes of the server's model since it was sent (`adaptive`);
+eta where tau_k <= C and 0 beyond (`drop`). C tasks in flight, which is the mean number of pending gradients.
+
+Assignment `random` draws every client with probability 1/n and lets it queue; `pure` gives the next task to the
+finisher; `shuffled` goes through the clients in a random order. Uniform over idle clients would be another algorithm,
+biased to the fast ones.
+
+C = 1 and random: SGD over uniformly drawn clients. All tau_k <= C: adaptive is constant.
+
+Koloskova, Stich, Jaggi, "Sharper convergence guarantees for asynchronous SGD", NeurIPS 2022; Mishchenko, Bach, Even,
+Woodworth, "Asynchronous SGD beats minibatch SGD under arbitrary delays", NeurIPS 2022; Islamov, Safaryan, Alistarh,
+"AsGrad", AISTATS 2024.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.storable import storable
+from sojourn.plan import Plan
+from sojourn.scenario import Scenario
+
+ASSIGNMENTS = {"random": "routed", "pure": "pure", "shuffled": "shuffled"}
+STEPS = ("constant", "adaptive", "drop")
+
+
+@storable("asyncsgd.state")
+class State(NamedTuple):
+    """The server's model, what its step rule remembers, and the tasks in flight."""
+
+    params: Tensor
+    version: int
+    memory: Memory
+    concurrency: int
+
+
+@dataclass(frozen=True)
+class AsyncSGD(Standard):
+    """Asynchronous SGD with unit weights."""
+
+    server: ServerStep = field(default_factory=ServerStep)
+    """How the server moves along a gradient."""
+    assignment: str = "random"
+    """Who gets the next task: random, pure or shuffled."""
+    steps: str = "constant"
+    """Step size under staleness: constant, adaptive or drop."""
+
+    name = "asyncsgd"
+    sends = "gradient"
+
+    def __post_init__(self) -> None:
+        if self.assignment not in ASSIGNMENTS:
+            raise InvalidInput(f"asyncsgd: assignment must be one of {', '.join(ASSIGNMENTS)}, got '{self.assignment}'")
+        if self.steps not in STEPS:
+            raise InvalidInput(f"asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
+
+    def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
+        """Uniform sampling, whatever the plan's, with its concurrency."""
+        return Plan.uniform(fleet, plan.concurrency, plan.step_size), queued(ASSIGNMENTS[self.assignment], local)
+
+    def init(self, params: Tensor, setting: Setting) -> State:
+        """The first model."""
+        return State(params, 0, Memory(), setting.plan.concurrency)
+
+    def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
+        """A step against the gradient, shorter or none where it is very stale."""
+        tau, tasks = state.version - arrival.sent.version, state.concurrency
+        factor = 1.0 if self.steps == "constant" or tau <= tasks else tasks / tau if self.steps == "adaptive" else 0.0
+        if factor == 0.0:
+            return state, Info(used=False)
+        rate = self.server.rate_at(arrival.step, arrival.time)
+        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
+        return State(params, state.version + 1, memory, tasks), Info()

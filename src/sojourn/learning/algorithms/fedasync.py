@@ -1,0 +1,96 @@
+"""FedAsync: the server mixes each returned model into its own, less of it the staler it is.
+
+    w <- (1 - a) w + a w_i,   a = alpha s(tau)
+
+w_i the client's model after its local steps (with proximal term rho, a matter of the local work), tau changes of the
+server's model since it was sent. s(tau) = 1 (`constant`), (1 + tau)^(-a) (`polynomial`), 1 up to b and
+1 / (a (tau - b) + 1) beyond (`hinge`). Models with tau above `most` are dropped.
+
+alpha = 1, constant: the server's model is the last client's; with one task in flight, local SGD from hand to hand.
+
+Xie, Koyejo, Gupta, "Asynchronous federated optimization", arXiv 1903.03934, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.replay.local import Local
+from sojourn.learning.storable import storable
+from sojourn.plan import Plan
+from sojourn.scenario import Scenario
+
+STALENESS = ("constant", "polynomial", "hinge")
+
+
+@storable("fedasync.state")
+class State(NamedTuple):
+    """The server's model."""
+
+    params: Tensor
+    version: int
+
+
+@dataclass(frozen=True)
+class FedAsync(Standard):
+    """Asynchronous mixing of models."""
+
+    alpha: float = 0.6
+    """Share of a fresh model."""
+    staleness: str = "polynomial"
+    """constant, polynomial or hinge."""
+    a: float = 0.5
+    """polynomial: the power; hinge: the slope (10 is usual)."""
+    b: float = 4.0
+    """hinge: staleness up to which nothing is lost."""
+    most: float | None = None
+    """Staleness above which a model is dropped; None = never."""
+    dispatch: str = "idle"
+    """Who gets the next task: idle, pure or routed."""
+
+    name = "fedasync"
+    sends = "delta"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise InvalidInput(f"fedasync: alpha must lie in (0, 1], got {self.alpha}")
+        if self.staleness not in STALENESS:
+            raise InvalidInput(f"fedasync: staleness must be one of {', '.join(STALENESS)}, got '{self.staleness}'")
+        for key, value in (("a", self.a), ("b", self.b)):
+            if not (isfinite(value) and value >= 0):
+                raise InvalidInput(f"fedasync: {key} must be non-negative and finite, got {value}")
+        if self.most is not None and not self.most >= 0:
+            raise InvalidInput(f"fedasync: most must not be negative, got {self.most}")
+        if self.dispatch not in ("idle", "pure", "routed"):
+            raise InvalidInput(f"fedasync: dispatch must be idle, pure or routed, got '{self.dispatch}'")
+
+    def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
+        """Tasks kept in flight."""
+        return plan, queued(self.dispatch, local)
+
+    def init(self, params: Tensor, setting: Setting) -> State:
+        """The first model."""
+        return State(params, 0)
+
+    def share(self, tau: int) -> float:
+        """What is left of alpha at this staleness."""
+        if self.staleness == "polynomial":
+            return self.alpha * float((1.0 + tau) ** -self.a)
+        if self.staleness == "hinge" and tau > self.b:
+            return self.alpha / (self.a * (tau - self.b) + 1)
+        return self.alpha
+
+    def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
+        """Mix the client's model in."""
+        tau = state.version - arrival.sent.version
+        if self.most is not None and tau > self.most:
+            return state, Info(used=False)
+        share = self.share(tau)
+        model = arrival.sent.params + arrival.update.as_delta()
+        return State(torch.lerp(state.params, model, share), state.version + 1), Info()

@@ -1,0 +1,85 @@
+"""FedAvg: rounds; s clients train from the same model, the server waits for all of them and averages.
+
+    w <- w + eta_g sum_{i in S} a_i (w_i - w) / sum_{i in S} a_i
+
+S the s = C clients of the round, drawn without replacement, w_i their models after K local steps; a_i = q_i, their
+weights in the objective (`weights="objective"`), or 1 (`weights="equal"`); eta_g server rate, 1 for the plain average.
+
+s = n, K = 1: gradient descent with minibatches. A round takes as long as its slowest client, and `interaction`.
+
+McMahan, Moore, Ramage, Hampson, Aguera y Arcas, AISTATS 2017, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
+from sojourn.learning.replay.local import Local
+from sojourn.learning.storable import storable
+from sojourn.plan import Plan
+from sojourn.scenario import Dispatcher, Scenario
+
+
+@storable("fedavg.state")
+class State(NamedTuple):
+    """The server's model and the sum over the round so far."""
+
+    params: Tensor
+    version: int
+    total: Tensor | None
+    mass: float
+
+
+@dataclass(frozen=True)
+class FedAvg(Standard):
+    """Federated averaging."""
+
+    server_rate: float = 1.0
+    """eta_g."""
+    weights: str = "objective"
+    """`objective`: by the clients' weights in it; `equal`."""
+    interaction: float = 0.0
+    """Time that the server takes between two rounds."""
+
+    name = "fedavg"
+    sends = "delta"
+    weighs = True
+
+    def __post_init__(self) -> None:
+        if self.weights not in ("objective", "equal"):
+            raise InvalidInput(f"fedavg: weights must be objective or equal, got '{self.weights}'")
+        if not (isfinite(self.server_rate) and self.server_rate > 0):
+            raise InvalidInput(f"fedavg: server_rate must be positive and finite, got {self.server_rate}")
+
+    def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
+        """Rounds of as many clients as there are tasks in flight."""
+        if plan.concurrency > fleet.clients:
+            raise InvalidInput(
+                f"fedavg needs concurrency <= clients, got {plan.concurrency} > {fleet.clients}; lower the concurrency"
+            )
+        rounds = Dispatcher("rounds", interaction=self.interaction)
+        return plan, Scenario(rounds, local_steps=local.steps, one_draw=local.epochs is not None)
+
+    def init(self, params: Tensor, setting: Setting) -> State:
+        """The first model."""
+        return State(params, 0, None, 0.0)
+
+    def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
+        """Add to the round."""
+        share = arrival.weight if self.weights == "objective" else 1.0
+        delta = arrival.update.as_delta()
+        total = delta * share if state.total is None else torch.add(state.total, delta, alpha=share)
+        return state._replace(total=total, mass=state.mass + share), Info()
+
+    def tick(self, state: State) -> State:
+        """Average the round."""
+        if state.total is None:
+            return state
+        params = torch.add(state.params, state.total, alpha=self.server_rate / state.mass)
+        return State(params, state.version + 1, None, 0.0)

@@ -1,0 +1,99 @@
+"""FedBuff: updates wait in a buffer, and the server moves by their mean whenever Z have come.
+
+    w <- w + eta_g (1/Z) sum_{j=1..Z} s(tau_j) Delta_j
+
+Z buffer size, Delta_j model after K local steps minus the model sent, tau_j changes of the server's model since then,
+s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server rate. The mean is over Z, not over the weights.
+
+Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local rate as its step, under the same dispatcher.
+Z = n with all clients starting together and none re-dispatched before the flush: FedAvg.
+
+A new client is dispatched after each arrival, with the current model: drawn among the idle ones (`idle`), by which fast
+clients come more often than slow ones, or by the plan (`routed`).
+
+Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, AISTATS 2022, Algorithm 1.
+"""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.storable import storable
+from sojourn.plan import Plan
+from sojourn.scenario import Scenario
+
+
+@storable("fedbuff.state")
+class State(NamedTuple):
+    """The server's model, the buffer's sum, and who is in it."""
+
+    params: Tensor
+    version: int
+    memory: Memory
+    total: Tensor | None
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FedBuff(Standard):
+    """Buffered asynchronous aggregation."""
+
+    server: ServerStep = field(default_factory=ServerStep)
+    """How the server moves along the mean update, at `server_rate`."""
+    server_rate: float = 1.0
+    """eta_g."""
+    size: int = 10
+    """Updates in a full buffer (Z)."""
+    staleness: str = "none"
+    """Weight of a stale update: none or root."""
+    distinct: bool = False
+    """Whether a second update of a client that is in the buffer is refused."""
+    dispatch: str = "idle"
+    """Who gets the next task: idle or routed."""
+
+    name = "fedbuff"
+    sends = "delta"
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.server_rate) and self.server_rate > 0):
+            raise InvalidInput(f"fedbuff: server_rate must be positive and finite, got {self.server_rate}")
+        if self.size < 1:
+            raise InvalidInput(f"fedbuff: size must be at least 1, got {self.size}")
+        if self.staleness not in ("none", "root"):
+            raise InvalidInput(f"fedbuff: staleness must be none or root, got '{self.staleness}'")
+        if self.dispatch not in ("idle", "routed"):
+            raise InvalidInput(f"fedbuff: dispatch must be idle or routed, got '{self.dispatch}'")
+
+    def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
+        """Tasks kept in flight."""
+        return plan, queued(self.dispatch, local)
+
+    def init(self, params: Tensor, setting: Setting) -> State:
+        """An empty buffer."""
+        if self.distinct and self.size > setting.clients:
+            raise InvalidInput(
+                f"fedbuff: a buffer of {self.size} distinct clients needs as many, got {setting.clients}; lower size"
+            )
+        return State(params, 0, Memory(), None, ())
+
+    def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
+        """Into the buffer; at the Z-th a step by the mean."""
+        if self.distinct and arrival.client in state.members:
+            return state, Info(used=False)
+        tau = state.version - arrival.sent.version
+        factor = 1.0 if self.staleness == "none" else (1.0 + tau) ** -0.5
+        delta = arrival.update.as_delta()
+        total = delta * factor if state.total is None else torch.add(state.total, delta, alpha=factor)
+        members = (*state.members, arrival.client)
+        if len(members) < self.size:
+            return state._replace(total=total, members=members), Info()
+        memory, params = self.server.step(state.memory, state.params, total, -1.0 / self.size, self.server_rate)
+        return State(params, state.version + 1, memory, None, ()), Info()

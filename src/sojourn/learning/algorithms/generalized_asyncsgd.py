@@ -1,0 +1,54 @@
+"""Generalized AsyncSGD: clients sampled with any probabilities, each gradient weighted so that it stays unbiased.
+
+    w_{k+1} = w_k - eta (q_i / p_i) g_i(w_{I_k})        when client i's gradient comes back at step k
+
+eta server step size, p_i probability with which the task was sent to i, q_i weight of client i in the objective
+sum q_i f_i (1/n in the paper), w_{I_k} the model that the task carried. With K > 1 local steps g_i is the
+pseudo-gradient (start - end) / local rate.
+
+p_i = q_i: AsyncSGD with random assignment. C = 1: SGD over clients drawn by p.
+
+Leconte, Jonckheere, Samsonov, Moulines, "Queuing dynamics of asynchronous Federated Learning", AISTATS 2024,
+Algorithm 1.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
+from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.storable import storable
+
+
+@storable("generalized-asyncsgd.state")
+class State(NamedTuple):
+    """The server's model and what its step rule remembers."""
+
+    params: Tensor
+    version: int
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class GeneralizedAsyncSGD(Standard):
+    """The paper's method."""
+
+    server: ServerStep = field(default_factory=ServerStep)
+    """How the server moves along a weighted gradient."""
+
+    name = "generalized-asyncsgd"
+    sends = "gradient"
+    weighs = True
+
+    def init(self, params: Tensor, setting: Setting) -> State:
+        """The first model."""
+        return State(params, 0, Memory())
+
+    def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
+        """A step against the weighted gradient."""
+        factor = arrival.weight / arrival.prob
+        rate = self.server.rate_at(arrival.step, arrival.time)
+        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
+        return State(params, state.version + 1, memory), Info()

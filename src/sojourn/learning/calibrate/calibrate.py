@@ -1,0 +1,182 @@
+"""The whole measurement: a short training, gradients and curvatures at some of its points, constants in the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.calibration import Calibration, Measured, PointMeasured
+from sojourn.errors import InvalidInput
+from sojourn.learning.calibrate.estimates import Bounded, Estimate, Largest
+from sojourn.learning.calibrate.gap import measure_gap
+from sojourn.learning.calibrate.gradients import gather
+from sojourn.learning.calibrate.heterogeneity import farther, largest_heterogeneity, mean_heterogeneity
+from sojourn.learning.calibrate.noise import largest_noise, mean_noise
+from sojourn.learning.calibrate.objective import Chosen, Objective, choose
+from sojourn.learning.calibrate.points import MARKS, Place, places
+from sojourn.learning.calibrate.sample import Design, still
+from sojourn.learning.calibrate.smoothness import measure_curvature, measure_secant, most_products
+from sojourn.learning.run.build import Built
+
+Progress = Callable[[int, int], None]
+PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    gradients: int = 400
+    """Stochastic gradients for noise and heterogeneity, over all points."""
+    points: int = 3
+    """Points of the training."""
+    directions: int = 10
+    """Leading directions of the curvature."""
+    examples: int = 2048
+    """Examples for losses and curvatures; all, where there are not more."""
+    confidence: float = 0.95
+    """Of the intervals, at least."""
+
+    def __post_init__(self) -> None:
+        for key in ("gradients", "points", "directions", "examples"):
+            if getattr(self, key) < 1:
+                raise InvalidInput(f"{key} must be at least 1, got {getattr(self, key)}")
+        if not 0 < self.confidence < 1:
+            raise InvalidInput(f"confidence must lie between 0 and 1, got {self.confidence}; 0.95 is usual")
+
+
+class _Found(NamedTuple):
+    """What a point adds to the constants."""
+
+    point: PointMeasured
+    smoothness: Bounded
+    noise: Bounded
+    heterogeneity: Bounded
+    asked: tuple[float, float]
+    """Largest noise and heterogeneity of the clients asked."""
+    products: int
+
+
+def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
+    """Measure the constants of a run that is built but not trained."""
+    effort = effort or Effort()
+    federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
+    design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed)
+    chosen = choose(federation, weights, effort.examples, 0)
+    watch = _Watch(progress, effort, design)
+    found: list[_Found] = []
+    objectives: list[Objective] = []
+    for place in places(built, effort.points, watch):
+        objectives.append(Objective(federation, place.params, place.stats, chosen))
+        if place.step >= 0:
+            found.append(_at(built, place, objectives[-1], design, effort, watch))
+            watch.reach(len(found))
+    return _constants(built, effort, design, chosen.exact, found, measure_gap(objectives))
+
+
+def _at(
+    built: Built,
+    place: Place,
+    objective: Objective,
+    design: Design,
+    effort: Effort,
+    watch: Callable[[], None],
+) -> _Found:
+    """Everything at one point."""
+    federation, everyone = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
+    most = _of_a_client(effort, objective.chosen)
+    curvature = measure_curvature(objective, federation, design.asked, most, effort.directions, watch)
+    spectrum = curvature.spectrum
+    weights = everyone[design.asked] / everyone[design.asked].sum()
+    sums = gather(federation, place.params, place.stats, design, weights, spectrum.vectors, place.step, watch)
+    noise, apart = mean_noise(sums, weights, design.clients), mean_heterogeneity(sums, weights, everyone)
+    asked = (largest_noise(sums, noise[0]).value, max(0.0, largest_heterogeneity(sums, apart[0]).value))
+    noisy = int((~still(federation)).sum() - (~sums.still).sum())
+    others = design.clients - design.asked.size
+    most_noise = largest_noise(sums, noise[0], noisy)
+    most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
+    miss = (1 - effort.confidence) / 2
+    slope = objective.gradient()
+    secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
+    bound = [Estimate(secant)] if objective.chosen.exact else []
+    smoothness = Largest([curvature.smoothness, *bound])
+    point = PointMeasured(
+        step=place.step,
+        time=place.time,
+        loss=_measured(objective.loss(), miss),
+        gradient2=float(slope.square().sum()),
+        L=_measured(smoothness, miss),
+        secant=secant,
+        curvature=curvature.mean,
+        lowest=spectrum.lowest,
+        sigma2=_measured(most_noise, miss),
+        sigma2_mean=_measured(noise[0], miss),
+        G2=_not_negative(_measured(most_apart, miss)),
+        G2_mean=_not_negative(_measured(apart[0], miss)),
+        eigenvalues=tuple(spectrum.values.tolist()),
+        residuals=tuple(spectrum.residuals.tolist()),
+        noise=tuple(_measured(one, miss) for one in noise[1:]),
+        heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
+    )
+    return _Found(point, smoothness, most_noise, most_apart, asked, curvature.products)
+
+
+def _constants(
+    built: Built, effort: Effort, design: Design, exact: bool, found: list[_Found], gap: Bounded
+) -> Calibration:
+    miss = (1 - effort.confidence) / 2
+    config = built.config
+    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
+    run: dict[str, Any] = {key: getattr(config, key) for key in words}
+    return Calibration(
+        A=_measured(gap, miss),
+        L=_measured(Largest([one.smoothness for one in found]), miss),
+        sigma2=_measured(Largest([one.noise for one in found]), miss),
+        G2=_not_negative(_measured(Largest([one.heterogeneity for one in found]), miss)),
+        confidence=effort.confidence,
+        clients=design.clients,
+        asked=int(design.asked.size),
+        gradients=design.gradients * len(found),
+        products=sum(one.products for one in found),
+        exact=exact,
+        still=int(still(built.federation).sum()),
+        largest_asked=dict(zip(("sigma2", "G2"), np.max([one.asked for one in found], axis=0).tolist(), strict=True)),
+        points=tuple(one.point for one in found),
+        run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
+    )
+
+
+def _of_a_client(effort: Effort, chosen: Chosen) -> int:
+    """Examples for a client's curvature at most."""
+    return effort.examples if chosen.exact else max(1, effort.examples // PART)
+
+
+def _measured(one: Bounded, miss: float) -> Measured:
+    low, high = one.low(miss), one.high(miss)
+    return Measured(min(max(one.value, low), high), low, high)
+
+
+def _not_negative(one: Measured) -> Measured:
+    return Measured(*(max(0.0, end) for end in one))
+
+
+class _Watch:
+    """Counts pieces of work; a point that needed fewer products than it might have is made up for."""
+
+    def __init__(self, progress: Progress | None, effort: Effort, design: Design) -> None:
+        self._progress, self._done = progress, 0
+        self._each = design.groups * design.size + most_products(effort.directions)
+        self.total = MARKS + effort.points * (self._each + 1)
+
+    def __call__(self) -> None:
+        self._say(self._done + 1)
+
+    def reach(self, points: int) -> None:
+        """So many points are done."""
+        self._say(max(self._done, points * self._each))
+
+    def _say(self, done: int) -> None:
+        self._done = min(done, self.total)
+        if self._progress is not None:
+            self._progress(self._done, self.total)

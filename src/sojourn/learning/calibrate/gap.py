@@ -1,0 +1,67 @@
+"""A: the loss at the start minus the least loss there is.
+
+Nobody knows the least loss of a network. From below A is bounded by what can be gained: the first loss minus the
+lowest that was reached, which is also the estimate. It is looked for at the points of the training, at the mean of
+its second half, and by some steps of L-BFGS from the best of them, because stochastic steps do not settle. From above,
+where no loss is negative, A is bounded by the first loss itself.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sojourn.errors import SojournError
+from sojourn.learning.calibrate.estimates import Bracket, Estimate
+from sojourn.learning.calibrate.objective import Objective, mean_of_groups
+
+Floats = NDArray[np.float64]
+DESCENT = 20  # steps of L-BFGS
+
+
+def measure_gap(objectives: Sequence[Objective]) -> Bracket:
+    """A from the loss on the same examples at the first model and at later ones."""
+    losses = [one.losses() for one in objectives]
+    best = objectives[int(np.argmin([one.mean() for one in losses]))]
+    pairs = [(losses[0], one) for one in losses]
+    if best.chosen.exact:
+        pairs.append((losses[0], best.at(descended(best)).losses()))
+    else:  # what was fitted to one half is judged by the other
+        fitted, judged = best.chosen.halves()
+        there = best.on(judged).at(descended(best.on(fitted)))
+        pairs.append((objectives[0].on(judged).losses(), there.losses()))
+    return gap(pairs)
+
+
+def gap(pairs: Sequence[tuple[Floats, Floats]]) -> Bracket:
+    """A from pairs of losses, of the first model and of another, by groups of the same examples."""
+    best = max((mean_of_groups(first - later) for first, later in pairs), key=lambda gain: gain.value)
+    first = pairs[0][0]
+    if not best.value > 0:
+        raise SojournError(
+            f"no loss below the first, {first.mean():.6g}, was reached; give the training more steps, or another rate"
+        )
+    negative = min(float(one.min()) for pair in pairs for one in pair) < 0
+    return Bracket(best.value, best, Estimate(inf) if negative else mean_of_groups(first))
+
+
+def descended(objective: Objective) -> Tensor:
+    """The model after some steps of L-BFGS; the best on the way where these went astray."""
+    point = torch.nn.Parameter(objective.params.clone())
+    optimiser = torch.optim.LBFGS([point], max_iter=DESCENT, line_search_fn="strong_wolfe", tolerance_change=0.0)
+    best = (objective.loss().value, objective.params)
+
+    def look() -> float:
+        nonlocal best
+        here = objective.at(point)
+        loss = here.loss().value
+        point.grad = here.gradient()
+        if loss < best[0]:
+            best = (loss, point.detach().clone())
+        return loss
+
+    optimiser.step(look)  # type: ignore[no-untyped-call]
+    return best[1]

@@ -1,0 +1,152 @@
+"""Ways to deal examples to clients. Each returns the client of every example, so every example is dealt exactly once.
+
+iid         at random, in equal parts (to within one) or in sizes that follow a power law
+classes     each client holds k classes, drawn at random; a class is dealt evenly to its holders
+dirichlet   each class is cut among the clients in proportions drawn from a symmetric Dirichlet law
+shards      sorted by class, cut into clients * k equal shards, k random shards a client
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.text import Options, parse_choice
+
+Integers = NDArray[np.int64]
+Labels = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PowerSizes:
+    """Sizes by a power law: `least` examples each, the rest in proportion to rank^-exponent.
+
+    >>> PowerSizes(exponent=1, least=1).of(examples=14, clients=3)
+    array([7, 4, 3])
+    """
+
+    exponent: float = 1.5
+    """0 = all alike; the larger, the more the first clients hold."""
+    least: int = 10
+    """Examples that every client holds at least."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.exponent) and self.exponent >= 0):
+            raise InvalidInput(f"sizes power: exponent must be finite and at least 0, got {self.exponent}")
+
+    @classmethod
+    def parse(cls, text: str) -> "PowerSizes":
+        """Read the text form `power(exponent=1.5, least=10)`."""
+        return cls(**parse_choice("sizes", text, {"power": {"exponent": float, "least": int}})[1])
+
+    def of(self, examples: int, clients: int) -> Integers:
+        """The sizes, largest first; fractions are given to those who lost the most of one by rounding down."""
+        _check_least("sizes power", self.least, examples, clients)
+        share = np.arange(1.0, clients + 1) ** -self.exponent
+        exact = (examples - clients * self.least) * share / share.sum()
+        sizes: Integers = self.least + exact.astype(np.int64)
+        sizes[np.argsort(np.floor(exact) - exact, kind="stable")[: examples - sizes.sum()]] += 1
+        return sizes
+
+
+def iid(labels: Labels, clients: int, rng: np.random.Generator, sizes: PowerSizes | None = None) -> Integers:
+    """Any example to any client; equal sizes, or others dealt to the clients at random."""
+    law = PowerSizes(exponent=0.0, least=1) if sizes is None else sizes
+    return rng.permutation(np.repeat(rng.permutation(clients), law.of(len(labels), clients)))
+
+
+def classes(labels: Labels, clients: int, rng: np.random.Generator, k: int = 7) -> Integers:
+    """Each client draws k distinct classes, no class is left out; holders of a class share it evenly, shuffled."""
+    kinds, label = np.unique(labels, return_inverse=True)
+    if not 1 <= k <= kinds.size:
+        raise InvalidInput(f"partition classes: k must be from 1 to the {kinds.size} classes there are, got {k}")
+    if clients * k < kinds.size:
+        raise InvalidInput(
+            f"partition classes: {clients} clients with k={k} cannot hold all {kinds.size} classes; raise k or clients"
+        )
+    holds = _drawn_classes(kinds.size, clients, k, rng)
+    owner = np.empty(label.size, dtype=np.int64)
+    for kind in range(kinds.size):
+        holders = rng.permutation(np.flatnonzero(holds[:, kind]))
+        examples = rng.permutation(np.flatnonzero(label == kind))
+        if examples.size < holders.size:
+            raise InvalidInput(
+                f"partition classes: class {kinds[kind]} has {examples.size} examples for {holders.size} holders; "
+                "lower k or the number of clients"
+            )
+        owner[examples] = np.resize(holders, examples.size)  # one after the other, again and again
+    return owner
+
+
+def _drawn_classes(kinds: int, clients: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Who holds which class; a class that nobody drew replaces, somewhere at random, one that several hold."""
+    holds = np.zeros((clients, kinds), dtype=np.bool_)
+    np.put_along_axis(holds, rng.random((clients, kinds)).argsort(axis=1)[:, :k], True, axis=1)
+    for orphan in np.flatnonzero(~holds.any(axis=0)):
+        client, spare = rng.choice(np.argwhere(holds & (holds.sum(axis=0) > 1)))
+        holds[client, [spare, orphan]] = False, True
+    return holds
+
+
+def dirichlet(labels: Labels, clients: int, rng: np.random.Generator, alpha: float = 0.3, least: int = 10) -> Integers:
+    """Cut each class by proportions from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike the clients.
+
+    A client left with fewer than `least` examples is topped up with random ones of those that hold more.
+    """
+    if not 0 < alpha <= 1e6:
+        raise InvalidInput(f"partition dirichlet: alpha must be above 0 and at most 1e6, got {alpha}")
+    _check_least("partition dirichlet", least, labels.size, clients)
+    owner = np.empty(labels.size, dtype=np.int64)
+    for kind in np.unique(labels):
+        examples = rng.permutation(np.flatnonzero(labels == kind))
+        cuts = np.rint(np.cumsum(rng.dirichlet(np.full(clients, alpha))) * examples.size)
+        owner[examples] = np.searchsorted(cuts[:-1], np.arange(examples.size), side="right")
+    return _topped_up(owner, clients, least, rng)
+
+
+def _topped_up(owner: Integers, clients: int, least: int, rng: np.random.Generator) -> Integers:
+    """Give what clients miss to `least` from what others hold beyond it, drawn at random, so large ones stay large."""
+    sizes = np.bincount(owner, minlength=clients)
+    missing = np.maximum(least - sizes, 0)
+    if not missing.any():
+        return owner
+    shuffled = rng.permutation(owner.size)
+    by_client = shuffled[np.argsort(owner[shuffled], kind="stable")]
+    rank = np.arange(owner.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    surplus = rng.permutation(by_client[rank >= least])[: missing.sum()]
+    topped = owner.copy()
+    topped[surplus] = np.repeat(np.arange(clients), missing)
+    return topped
+
+
+def shards(labels: Labels, clients: int, rng: np.random.Generator, k: int = 2) -> Integers:
+    """Sort by class, in random order within one; cut into clients * k shards, equal to within one example."""
+    count = clients * k
+    if k < 1 or count > labels.size:
+        raise InvalidInput(
+            f"partition shards: k must be at least 1 and {clients} * k at most the {labels.size} examples, got {k}"
+        )
+    shuffled = rng.permutation(labels.size)
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    owner = np.empty(labels.size, dtype=np.int64)
+    owner[order] = (rng.permutation(count) // k)[np.arange(labels.size) * count // labels.size]
+    return owner
+
+
+def _check_least(what: str, least: int, examples: int, clients: int) -> None:
+    if least < 1 or least * clients > examples:
+        raise InvalidInput(
+            f"{what}: least must be at least 1 and, for {clients} clients, within the {examples} examples, got {least}"
+        )
+
+
+DEALERS: dict[str, tuple[Callable[..., Integers], Options]] = {
+    "iid": (iid, {"sizes": PowerSizes.parse}),
+    "classes": (classes, {"k": int}),
+    "dirichlet": (dirichlet, {"alpha": float, "least": int}),
+    "shards": (shards, {"k": int}),
+}

@@ -1,0 +1,181 @@
+"""CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32, as official batches or packed sheets."""
+
+import gzip
+import tarfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from sojourn.learning.data.images.plain_pickle import load_plain
+from sojourn.learning.data.images.source import (
+    Bounded,
+    Images,
+    Pixels,
+    Source,
+    Watch,
+    complete,
+    contents,
+    decode,
+    packed,
+    reading,
+)
+
+# the scale of the public code that the paper's experiments descend from; its std is the mean over images of the std
+# within an image, not the std over all pixels (.2470 .2435 .2616)
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+
+Batch = tuple[Pixels, Pixels]
+
+_BATCHES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+_SIDE, _VALUES, _CLASSES = 32, 3 * 32 * 32, 10
+_EXAMPLES = 60_000
+_MOST_BATCH, _MOST_ARCHIVE = 2**26, 2**29  # bytes; official ones have 31 and 187 million, pickled anew half more
+_FULL = {"train": 10, "test": 2}
+_SHEETS = 10
+_LOSSY_SHEETS = 30
+
+
+def find(folder: Path, per_class: int | None = None) -> Source | None:
+    """The first of: official archives, unpacked batches, lossless sheets, lossy sheets."""
+    return _official(folder) or _sheets(folder) or _lossy_sheets(folder)
+
+
+def _official(folder: Path) -> Source | None:
+    kinds: list[tuple[str, str, Callable[[bytes], Batch]]] = [("bin", ".bin", _binary), ("py", "", _pickled)]
+    for kind, ending, parse in kinds:
+        archive = folder / f"cifar-10-{'binary' if kind == 'bin' else 'python'}.tar.gz"
+        names = [name + ending for name in _BATCHES]
+        if archive.is_file():
+            return Source((archive,), partial(_archive, archive, names, parse))
+        for place in (folder / f"cifar-10-batches-{kind}", folder):
+            if any((place / name).is_file() for name in names):
+                files = complete(place, names)
+                return Source(files, partial(_unpacked, files, parse))
+    return None
+
+
+def _archive(path: Path, names: list[str], parse: Callable[[bytes], Batch], watch: Watch) -> Images:
+    held: dict[str, bytes] = {}
+    with reading(path):
+        with gzip.open(path) as stream:
+            bounded: Any = Bounded(stream, _MOST_ARCHIVE)
+            with tarfile.open(fileobj=bounded, mode="r|") as archive:
+                for member in archive:
+                    name = PurePosixPath(member.name).name
+                    content = archive.extractfile(member) if member.isfile() and name in names else None
+                    if content is not None:
+                        if member.size > _MOST_BATCH:
+                            raise ValueError(f"{name} has {member.size:,} bytes, a batch has {_MOST_BATCH:,} at most")
+                        held[name] = content.read()
+                        watch(f"reading {path.name}", len(held), len(names))
+            while bounded.read(1 << 20):  # to the end, where the checksum is
+                pass
+        missing = [name for name in names if name not in held]
+        if missing:
+            raise ValueError(f"there is no {missing[0]} in it")
+        return _joined([parse(held[name]) for name in names])
+
+
+def _unpacked(files: Sequence[Path], parse: Callable[[bytes], Batch], watch: Watch) -> Images:
+    batches = []
+    for number, path in enumerate(files, start=1):
+        with reading(path):
+            batches.append(parse(contents(path, _MOST_BATCH)))
+        watch("reading cifar10", number, len(files))
+    with reading(files[0].parent):
+        return _joined(batches)
+
+
+def _joined(batches: list[Batch]) -> Images:
+    """All but the last are to train on; they are of one length, so that one that was cut off is seen."""
+    lengths = {len(labels) for _, labels in batches[:-1]}
+    if len(lengths) > 1:
+        raise ValueError(f"batches of different lengths, {min(lengths)} and {max(lengths)}")
+    images, labels = zip(*batches, strict=True)
+    return Images(np.concatenate(images[:-1]), np.concatenate(labels[:-1]), images[-1], labels[-1])
+
+
+def _binary(content: bytes) -> Batch:
+    """Rows of a label and the pixels."""
+    if not content or len(content) % (1 + _VALUES):
+        raise ValueError(f"{len(content)} bytes are not a whole number of rows of {1 + _VALUES}")
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + _VALUES)
+    return _checked(rows[:, 1:], rows[:, 0])
+
+
+def _pickled(content: bytes) -> Batch:
+    """A dict with `data`, one row an image, and `labels`."""
+    batch = load_plain(content)
+    if not isinstance(batch, dict):
+        raise ValueError("it does not hold a dict")
+    named = {key.decode() if isinstance(key, bytes) else key: value for key, value in batch.items()}
+    data, labels = named.get("data"), named.get("labels")
+    if not isinstance(data, np.ndarray) or not isinstance(labels, list):
+        raise ValueError("it does not hold data and labels")
+    if not all(isinstance(label, int) and 0 <= label < _CLASSES for label in labels):
+        raise ValueError(f"labels are not class numbers from 0 to {_CLASSES - 1}")
+    return _checked(data, np.array(labels, dtype=np.uint8))
+
+
+def _checked(pixels: Pixels, labels: Pixels) -> Batch:
+    if pixels.shape != (len(labels), _VALUES):
+        raise ValueError(f"pixels of shape {pixels.shape} for {len(labels)} labels")
+    if labels.size == 0 or labels.max() >= _CLASSES:
+        raise ValueError(f"labels are not class numbers from 0 to {_CLASSES - 1}")
+    return pixels.reshape(-1, 3, _SIDE, _SIDE), labels
+
+
+def _sheets(folder: Path) -> Source | None:
+    names = [f"cifar10_full_{part}_{number:02d}.npz" for part, many in _FULL.items() for number in range(many)]
+    if not any((folder / name).is_file() for name in names):
+        return None
+    files = complete(folder, names)
+    return Source(files, partial(_read_sheets, files))
+
+
+def _read_sheets(files: Sequence[Path], watch: Watch) -> Images:
+    """Files of ten lossless images each, in which the images stand one below the other."""
+    batches = []
+    for number, path in enumerate(files, start=1):
+        with packed(path, _MOST_BATCH) as held:
+            batches.append(_cut(held, _SHEETS, _EXAMPLES // len(files)))
+        watch("decoding cifar10", number, len(files))
+    train = _FULL["train"]
+    (train_x, train_y), (test_x, test_y) = (
+        tuple(np.concatenate(arrays) for arrays in zip(*part, strict=True))
+        for part in (batches[:train], batches[train:])
+    )
+    return Images(train_x, train_y, test_x, test_y)
+
+
+def _lossy_sheets(folder: Path) -> Source | None:
+    path = folder / "cifar10_travel.npz"
+    return Source((path,), partial(_read_lossy_sheets, path), note="lossy JPEG") if path.is_file() else None
+
+
+def _read_lossy_sheets(path: Path, watch: Watch) -> Images:
+    """One file of thirty JPEGs, in which the images stand in rows and columns; the last sixth is the test set."""
+    with packed(path, _MOST_ARCHIVE) as held:
+        x, y = _cut(held, _LOSSY_SHEETS, _EXAMPLES, watch)
+    train = len(y) * 5 // 6
+    return Images(x[:train], y[:train], x[train:], y[train:])
+
+
+def _cut(held: Any, many: int, most: int, watch: Watch | None = None) -> Batch:
+    """Images in rows and columns of large ones, row by row; as many as there are labels, and no more than `most`."""
+    labels = held["y"].astype(np.uint8, casting="safe")
+    if labels.size > most:
+        raise ValueError(f"{labels.size:,} labels, there are {most:,} at most")
+    pieces, left = [], labels.size * _SIDE * _SIDE
+    for number in range(many):
+        sheet = decode(held[f"s{number}"].tobytes(), left)
+        rows, columns = (length // _SIDE for length in sheet.shape[:2])
+        tiles = sheet.reshape(rows, _SIDE, columns, _SIDE, 3).transpose(0, 2, 4, 1, 3)
+        pieces.append(tiles.reshape(-1, _VALUES))
+        left -= sheet.shape[0] * sheet.shape[1]
+        if watch is not None:
+            watch("decoding cifar10", number + 1, many)
+    return _checked(np.concatenate(pieces), labels)

@@ -1,0 +1,139 @@
+"""Partition: who holds which examples."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.data.chance import PARTITION, generator
+from sojourn.learning.data.dealing import DEALERS
+from sojourn.text import Options, parse_choice
+
+Integers = NDArray[np.int64]
+
+_CHOICES: dict[str, Options] = {**{name: options for name, (_, options) in DEALERS.items()}, "natural": {}}
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Disjoint examples for each client, at least one each.
+
+    >>> shared = Partition.by_owner([0, 1, 0, 1, 1])
+    >>> shared.of(1)
+    array([1, 3, 4])
+    >>> shared.table(labels=[0, 0, 1, 1, 1], classes=2)
+    array([[1, 1],
+           [1, 2]])
+    """
+
+    order: Integers
+    """Example numbers, those of client 0 first."""
+    start: Integers
+    """Where each client's examples start in `order`, and after the last client its length."""
+    name: str = "given"
+    """How it was made."""
+
+    def __post_init__(self) -> None:
+        for key in ("order", "start"):
+            values = np.array(getattr(self, key), dtype=np.int64)
+            values.flags.writeable = False
+            object.__setattr__(self, key, values)
+        if self.start.size < 2 or self.start[0] != 0 or self.start[-1] != self.order.size:
+            raise InvalidInput(
+                f"partition {self.name}: start must run from 0 to the {self.order.size} examples, got {self.start}"
+            )
+        if (self.sizes < 1).any():
+            raise InvalidInput(
+                f"partition {self.name}: every client needs an example, client {int(np.argmin(self.sizes))} has none; "
+                "lower the number of clients"
+            )
+        if self.order.min() < 0 or np.unique(self.order).size != self.order.size:
+            raise InvalidInput(f"partition {self.name}: order must hold example numbers, each at most once")
+
+    @classmethod
+    def by_owner(cls, owner: ArrayLike, clients: int | None = None, name: str = "natural") -> "Partition":
+        """The partition in which example j belongs to client `owner[j]`."""
+        holder = np.asarray(owner, dtype=np.int64)
+        if holder.size == 0:
+            raise InvalidInput(f"partition {name}: there must be at least one example, got none")
+        many = int(holder.max()) + 1 if clients is None else clients
+        if holder.min() < 0 or holder.max() >= many:
+            raise InvalidInput(
+                f"partition {name}: owners must be client numbers from 0 to {many - 1}, "
+                f"got {holder.min()} to {holder.max()}"
+            )
+        sizes = np.bincount(holder, minlength=many)
+        return cls(np.argsort(holder, kind="stable"), np.concatenate([[0], np.cumsum(sizes)]), name)
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.start.size - 1
+
+    @property
+    def sizes(self) -> Integers:
+        """Examples of each client."""
+        return np.diff(self.start)
+
+    def of(self, client: int) -> Integers:
+        """Numbers of the examples of one client."""
+        if not 0 <= client < self.clients:
+            raise InvalidInput(f"client must be a number from 0 to {self.clients - 1}, got {client}")
+        return self.order[self.start[client] : self.start[client + 1]]
+
+    def table(self, labels: ArrayLike, classes: int) -> Integers:
+        """Examples of each class that each client holds, one row a client."""
+        values = np.asarray(labels)
+        examples = int(self.order.max()) + 1
+        if values.ndim != 1 or values.size < examples:
+            raise InvalidInput(f"labels must be one class number for each of {examples} examples, got {values.size}")
+        wrong = ~np.isin(values, np.arange(classes))
+        if wrong.any():
+            raise InvalidInput(f"labels must be class numbers from 0 to {classes - 1}, got {values[wrong][0]}")
+        holder = np.repeat(np.arange(self.clients), self.sizes)
+        cell = holder * classes + values[self.order].astype(np.int64)
+        return np.bincount(cell, minlength=self.clients * classes).reshape(self.clients, classes)
+
+    @cached_property
+    def hash(self) -> str:
+        """Fingerprint of who holds what; the name does not count."""
+        return hashlib.sha256(self.start.tobytes() + self.order.tobytes()).hexdigest()[:16]
+
+
+def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: ArrayLike | None = None) -> Partition:
+    """Deal the examples with these labels to the clients; the same seed deals the same way.
+
+    The text is `iid`, `iid(sizes=power(exponent=1.5, least=10))`, `classes(k=7)`, `dirichlet(alpha=0.3, least=10)` or
+    `shards(k=2)` (see `sojourn.learning.data.dealing`), or `natural`: by the dataset's own `owner`.
+
+    >>> partition("shards(k=1)", [0, 1, 0, 1], clients=2, seed=0).table([0, 1, 0, 1], classes=2)
+    array([[0, 2],
+           [2, 0]])
+    """
+    name, options = parse_choice("partition", text, _CHOICES)
+    values = np.asarray(labels)
+    if not 1 <= clients <= len(values):
+        raise InvalidInput(
+            f"partition {name}: clients must be at least 1 and at most the {len(values)} examples, got {clients}"
+        )
+    if name == "natural":
+        return _natural(owner, clients, len(values))
+    deal, _ = DEALERS[name]
+    if name != "iid" and (values.ndim != 1 or values.dtype.kind not in "iu"):
+        raise InvalidInput(f"partition {name} needs class numbers as labels, got {values.dtype} values; use iid")
+    return Partition.by_owner(deal(values, clients, generator(seed, PARTITION), **options), clients, text.strip())
+
+
+def _natural(owner: ArrayLike | None, clients: int, examples: int) -> Partition:
+    if owner is None:
+        raise InvalidInput("partition natural needs a dataset whose examples have owners, this one has none; use iid")
+    found = Partition.by_owner(owner)
+    if (found.clients, found.order.size) != (clients, examples):
+        raise InvalidInput(
+            f"partition natural: the owners are {found.clients} clients of {found.order.size} examples, "
+            f"got {clients} clients and {examples} examples; make them equal"
+        )
+    return found

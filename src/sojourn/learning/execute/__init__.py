@@ -1,0 +1,1 @@
+"""Who computes: one by one, in waves, on a GPU."""

@@ -1,0 +1,98 @@
+"""Which examples a task sees: a matter of (run, client, nth task of that client) alone.
+
+`shuffled`: a client goes through its examples in a random order, a new order each time it is through; its nth task
+takes the examples from place n K b on. `independent`: every batch is drawn anew, with replacement. Either way the
+batches depend neither on the order of execution nor on the dispatcher.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.compiled import compiled, inlined
+from sojourn.errors import InvalidInput
+from sojourn.learning.data.partition import Partition
+from sojourn.random import MOVE, mix, unit
+
+Integers = NDArray[np.int64]
+ORDERS = ("shuffled", "independent")
+_BATCHES = 0x62617463  # keeps these streams apart from all others of the same seed
+
+
+class Batches:
+    """The batches of every client's every task."""
+
+    def __init__(self, partition: Partition, batch_size: int, seed: int, order: str = "shuffled") -> None:
+        if batch_size < 1:
+            raise InvalidInput(f"batch_size must be at least 1, got {batch_size}")
+        if order not in ORDERS:
+            raise InvalidInput(f"the order of batches must be one of {', '.join(ORDERS)}, got '{order}'")
+        self.partition = partition
+        self.batch_size = batch_size
+        self.order = order
+        self.held: list[int] = partition.sizes.tolist()
+        """Examples of each client."""
+        self._key = np.random.SeedSequence((seed, _BATCHES)).generate_state(1, np.uint64)[0]
+        self._laps: dict[int, tuple[int, Integers]] = {}
+
+    def size(self, client: int) -> int:
+        """Examples in a batch of this client: all that it has, where these are fewer than a batch."""
+        return min(self.batch_size, self.held[client])
+
+    def of(self, client: int, nth: int, steps: int, most: int) -> Iterator[Integers]:
+        """Examples of each of the first `steps` local steps of the client's nth task, which could have had `most`."""
+        size = self.size(client)
+        if self.order == "independent":
+            mine = self.partition.of(client)
+            drawn = mine[_drawn(self._key, client, nth, steps * size, mine.size)]
+            for step in range(steps):
+                yield drawn[step * size : (step + 1) * size]
+            return
+        for step in range(nth * most, nth * most + steps):
+            yield self._shuffled(client, step * size, size)
+
+    def _shuffled(self, client: int, place: int, size: int) -> Integers:
+        whole = self.held[client]
+        lap, at = divmod(place, whole)
+        order = self._lap(client, lap)
+        if at + size <= whole:
+            return order[at : at + size]
+        return np.concatenate([order[at:], self._lap(client, lap + 1)[: at + size - whole]])
+
+    def _lap(self, client: int, lap: int) -> Integers:
+        """The client's examples in the order of one lap through them."""
+        kept = self._laps.get(client)
+        if kept is None or kept[0] != lap:
+            kept = (lap, _order(self._key, client, lap, self.partition.of(client)))
+            self._laps[client] = kept
+        return kept[1]
+
+
+@inlined
+def _stream(key: np.uint64, client: int, number: int) -> np.uint64:
+    """The stream that belongs to (client, number), however long it gets."""
+    return mix(mix(key + MOVE * np.uint64(client + 1)) ^ mix(MOVE * np.uint64(number + 1)))
+
+
+@compiled
+def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integers:
+    """The examples in the random order that belongs to (client, lap)."""
+    stream = _stream(key, client, lap)
+    order = examples.copy()
+    for last in range(order.size - 1, 0, -1):
+        stream += MOVE
+        other = np.int64(unit(mix(stream)) * (last + 1))
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
+@compiled
+def _drawn(key: np.uint64, client: int, nth: int, many: int, below: int) -> Integers:
+    """Places below a number, drawn with replacement, that belong to (client, nth)."""
+    stream = _stream(key, client, nth)
+    places = np.empty(many, np.int64)
+    for one in range(many):
+        stream += MOVE
+        places[one] = np.int64(unit(mix(stream)) * below)
+    return places

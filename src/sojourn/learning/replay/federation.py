@@ -1,0 +1,60 @@
+"""Federation: everything that is trained and nothing of how: model, examples, who holds them, local work."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.partition import Partition
+from sojourn.learning.execute.examples import Examples
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.replay.batches import Batches
+from sojourn.learning.replay.local import Local
+
+
+@dataclass(eq=False)
+class Federation:
+    """A model and the clients' data, on one device."""
+
+    model: FlatModel
+    """The model; its parameters at construction are the first model of every run."""
+    dataset: Dataset
+    """Examples to learn from and to judge by."""
+    partition: Partition
+    """Who holds which training examples."""
+    local: Local
+    """What a client does with a model."""
+    seed: int = 0
+    """Names the batches of every task."""
+    order: str = "shuffled"
+    """Order of a client's batches: shuffled or independent."""
+    shared: Examples | None = None
+    """The dataset on the model's device, where it is there already for another run."""
+    first: Tensor = field(init=False)
+    """The first model."""
+    first_stats: Tensor = field(init=False)
+    """Its statistics."""
+    examples: Examples = field(init=False)
+    """The dataset on the model's device."""
+    batches: Batches = field(init=False)
+    """Which examples a task sees."""
+
+    def __post_init__(self) -> None:
+        self.first, self.first_stats = self.model.params.clone(), self.model.stats.clone()
+        self.examples = self.shared or Examples(self.dataset, self.model.params.dtype, self.model.params.device)
+        if int(self.partition.sizes.min()) < 1:
+            empty = int(np.argmin(self.partition.sizes))
+            raise InvalidInput(f"every client must hold an example, client {empty} has none; use fewer clients")
+        self.batches = Batches(self.partition, self.local.batch_size, self.seed, self.order)
+
+    @property
+    def clients(self) -> int:
+        """Their number."""
+        return self.partition.clients
+
+    def short_batches(self) -> NDArray[np.int64]:
+        """Clients that hold fewer examples than a batch: their batches are all that they have."""
+        return np.flatnonzero(self.partition.sizes < self.local.batch_size)

@@ -1,0 +1,135 @@
+"""What a client does with the model it was sent: a gradient, or some local steps of SGD."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil, isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.storable import storable
+
+Batch = tuple[Tensor, Tensor]
+
+
+@storable("update")
+class Update(NamedTuple):
+    """What a client sends back."""
+
+    gradient: Tensor | None
+    """The stochastic gradient, where the task was one plain gradient."""
+    delta: Tensor | None
+    """Model after the local steps minus model before, where there were several or none."""
+    rate: float
+    """Learning rate of the local steps."""
+    steps: int
+    """Local steps done."""
+    loss: Tensor
+    """Mean loss over the task's batches, at the models it went through."""
+    stats: Tensor | None = None
+    """The client's statistics (BatchNorm) after the task; None = the model has none."""
+
+    def as_gradient(self) -> Tensor:
+        """The gradient, or for several steps the pseudo-gradient (start - end) / rate, their sum."""
+        if self.gradient is not None:
+            return self.gradient
+        assert self.delta is not None
+        return self.delta / -self.rate
+
+    def as_delta(self) -> Tensor:
+        """End minus start."""
+        if self.delta is not None:
+            return self.delta
+        assert self.gradient is not None
+        return self.gradient * -self.rate
+
+
+@dataclass(frozen=True)
+class Local:
+    """Local SGD: how many steps on what batches, and the options of each step."""
+
+    steps: int = 1
+    """Local steps of a task (K); periodic dispatchers may interrupt earlier."""
+    epochs: int | None = None
+    """Instead of `steps`: passes through the client's examples."""
+    batch_size: int = 32
+    """Examples of a step."""
+    rate: float = 0.1
+    """Learning rate of the local steps; of no effect where one gradient is sent as it is."""
+    momentum: float = 0.0
+    """Heavy-ball momentum, begun anew with every task."""
+    weight_decay: float = 0.0
+    """Times the model, added to every gradient."""
+    proximal: float = 0.0
+    """Times the distance from the model that was sent, added to every gradient."""
+    clip: float | None = None
+    """Largest norm of a stochastic gradient; longer ones are shortened to it."""
+    schedule: Schedule = field(default_factory=Schedule)
+    """Factor of the rate over steps or time, taken at dispatch."""
+
+    def __post_init__(self) -> None:
+        rules = {
+            "steps": self.steps >= 1,
+            "epochs": self.epochs is None or self.epochs >= 1,
+            "batch_size": self.batch_size >= 1,
+            "rate": isfinite(self.rate) and self.rate > 0,
+            "momentum": 0 <= self.momentum < 1,
+            "weight_decay": isfinite(self.weight_decay) and self.weight_decay >= 0,
+            "proximal": isfinite(self.proximal) and self.proximal >= 0,
+            "clip": self.clip is None or self.clip > 0,
+        }
+        for key, kept in rules.items():
+            if not kept:
+                rule = {
+                    "momentum": "at least 0 and below 1",
+                    "weight_decay": "non-negative",
+                    "proximal": "non-negative",
+                }
+                raise InvalidInput(f"local {key} must be {rule.get(key, 'positive')}, got {getattr(self, key)}")
+
+    def steps_of(self, examples: int) -> int:
+        """Local steps of a task of a client with this many examples."""
+        if self.epochs is None:
+            return self.steps
+        return self.epochs * ceil(examples / min(self.batch_size, examples))
+
+    @property
+    def plain(self) -> bool:
+        """Whether a single step is nothing but the gradient."""
+        return self.epochs is None and self.steps == 1
+
+
+def work(model: FlatModel, local: Local, start: Tensor, batches: Iterable[Batch], rate: float) -> Update:
+    """Do the local steps from `start`; a plain single gradient is returned as it is."""
+    if not model.module.training:
+        model.module.train()
+    params, velocity, losses = start, None, []
+    stats = model.stats if model.stats.numel() else None
+    for x, y in batches:
+        gradient, loss = model.gradient(params, x, y)
+        losses.append(loss)
+        gradient = _regularised(gradient, local, params, start)
+        if local.plain:
+            return Update(gradient, None, rate, 1, loss, None if stats is None else stats.clone())
+        if local.momentum:
+            velocity = gradient if velocity is None else gradient.add_(velocity, alpha=local.momentum)
+            gradient = velocity
+        params = torch.add(params, gradient, alpha=-rate)
+    loss = torch.stack(losses).mean() if losses else torch.zeros((), dtype=start.dtype, device=start.device)
+    return Update(None, params - start, rate, len(losses), loss, None if stats is None else stats.clone())
+
+
+def _regularised(gradient: Tensor, local: Local, params: Tensor, start: Tensor) -> Tensor:
+    if local.clip is not None:
+        norm = float(torch.linalg.vector_norm(gradient))
+        if norm > local.clip:
+            gradient.mul_(local.clip / norm)
+    if local.weight_decay:
+        gradient.add_(params, alpha=local.weight_decay)
+    if local.proximal and params is not start:
+        gradient.add_(params - start, alpha=local.proximal)
+    return gradient

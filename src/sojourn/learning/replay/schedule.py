@@ -1,0 +1,87 @@
+"""Learning rates over steps or over time."""
+
+from dataclasses import dataclass, fields
+from math import cos, inf, isfinite, log, pi
+
+from sojourn.errors import InvalidInput
+from sojourn.text import parse_choice
+
+LARGEST = 1e30  # of a factor
+_OPTIONS = {
+    "constant": {},
+    "drops": {"at": str, "by": float, "over": str},
+    "cosine": {"end": float, "least": float, "over": str},
+    "warmup": {"length": float, "over": str},
+    "inverse": {"half": float, "power": float, "over": str},
+}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A factor of the learning rate.
+
+    >>> Schedule.parse("drops(at=100/200, by=0.1)").factor(150, 0.0)
+    0.1
+    >>> Schedule.parse("cosine(end=40, over=time)").factor(0, 20.0)
+    0.5
+    """
+
+    name: str = "constant"
+    """constant, drops, cosine, warmup or inverse."""
+    over: str = "steps"
+    """What it goes by: steps or time."""
+    at: tuple[float, ...] = ()
+    """drops: when."""
+    by: float = 0.1
+    """drops: the factor of each."""
+    end: float = inf
+    """cosine: where it has come down."""
+    least: float = 0.0
+    """cosine: the factor from there on."""
+    length: float = 0.0
+    """warmup: until when the factor rises from 0 to 1."""
+    half: float = inf
+    """inverse: where (1 + x/half)^-power has fallen to 2^-power."""
+    power: float = 0.5
+    """inverse: how fast it falls."""
+
+    def __post_init__(self) -> None:
+        if self.over not in ("steps", "time"):
+            raise InvalidInput(f"schedule {self.name} must go over steps or time, got '{self.over}'")
+        needed = {"drops": self.at, "cosine": isfinite(self.end), "warmup": self.length, "inverse": isfinite(self.half)}
+        if not needed.get(self.name, True):
+            word = {"drops": "at", "cosine": "end", "warmup": "length", "inverse": "half"}[self.name]
+            raise InvalidInput(f"schedule {self.name} needs {word}; write for example {self.name}({word}=100)")
+        positive = all(value > 0 for value in (self.end, self.half))
+        if not positive or not all(0 <= value < inf for value in (self.by, self.least, self.length, self.power)):
+            given = ", ".join(
+                f"{item.name}={getattr(self, item.name)}" for item in fields(self) if item.type == "float"
+            )
+            raise InvalidInput(f"the numbers of schedule {self.name} must be positive and finite, got {given}")
+        if max(len(self.at) * log(max(self.by, 1.0)), log(max(self.least, 1.0))) > log(LARGEST):
+            given = f"by={self.by} for {len(self.at)} drops and least={self.least}"
+            raise InvalidInput(f"the factor of schedule {self.name} must be at most {LARGEST:g}, got {given}")
+
+    @classmethod
+    def parse(cls, text: str) -> "Schedule":
+        """Read the text form; several times of drops are divided by /."""
+        name, options = parse_choice("schedule", text, _OPTIONS)
+        if "at" in options:
+            try:
+                options["at"] = tuple(float(part) for part in options["at"].split("/"))
+            except ValueError:
+                raise InvalidInput(f"schedule drops: at must be numbers divided by /, got '{options['at']}'") from None
+        return cls(name, **options)
+
+    def factor(self, step: int, time: float) -> float:
+        """The factor at a server step and time."""
+        x = float(step) if self.over == "steps" else time
+        if self.name == "drops":
+            return float(self.by ** sum(x >= one for one in self.at))
+        if self.name == "cosine":
+            return self.least + (1 - self.least) * (1 + cos(pi * min(x / self.end, 1.0))) / 2
+        if self.name == "warmup":
+            return min(1.0, (x + 1) / self.length if self.over == "steps" else x / self.length)
+        if self.name == "inverse":
+            return float((1 + x / self.half) ** -self.power)
+        return 1.0

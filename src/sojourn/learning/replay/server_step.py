@@ -1,0 +1,83 @@
+"""How the server moves along a gradient: SGD, momentum, Adam."""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.storable import storable
+
+KINDS = ("sgd", "momentum", "adam")
+
+
+@storable("server-memory")
+class Memory(NamedTuple):
+    """What the server keeps from step to step."""
+
+    taken: int = 0
+    """Steps taken."""
+    mean: Tensor | None = None
+    """Velocity (momentum), or mean gradient (Adam)."""
+    square: Tensor | None = None
+    """Mean squared gradient (Adam)."""
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """A rule from gradients to steps.
+
+    >>> rule = ServerStep(rate=0.5)
+    >>> rule.step(Memory(), torch.tensor([1.0]), torch.tensor([2.0]), factor=1.0)[1]
+    tensor([0.])
+    """
+
+    kind: str = "sgd"
+    """sgd, momentum or adam."""
+    rate: float = 0.1
+    """Step size (eta)."""
+    momentum: float = 0.9
+    """momentum: share of the velocity that is kept; adam: beta 1."""
+    second: float = 0.99
+    """adam: beta 2."""
+    epsilon: float = 1e-8
+    """adam: added to the root of the mean square."""
+    schedule: Schedule = field(default_factory=Schedule)
+    """Factor of the rate over steps or time."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidInput(f"the server's step must be one of {', '.join(KINDS)}, got '{self.kind}'")
+        if not (isfinite(self.rate) and self.rate > 0):
+            raise InvalidInput(f"the server's rate must be positive and finite, got {self.rate}")
+        if not (0 <= self.momentum < 1 and 0 <= self.second < 1):
+            raise InvalidInput(f"momentum and second must lie in [0, 1), got {self.momentum} and {self.second}")
+
+    def rate_at(self, step: int, time: float) -> float:
+        """The rate at a server step and time."""
+        return self.rate * self.schedule.factor(step, time)
+
+    def step(
+        self, memory: Memory, params: Tensor, gradient: Tensor, factor: float, rate: float | None = None
+    ) -> tuple[Memory, Tensor]:
+        """Move against `factor` times the gradient; `rate` where a schedule has changed it."""
+        eta = self.rate if rate is None else rate
+        if self.kind == "sgd":
+            return memory, torch.add(params, gradient, alpha=-eta * factor)
+        scaled = gradient * factor
+        if self.kind == "momentum":
+            velocity = scaled if memory.mean is None else torch.add(scaled, memory.mean, alpha=self.momentum)
+            return Memory(memory.taken + 1, velocity), torch.add(params, velocity, alpha=-eta)
+        return self._adam(memory, params, scaled, eta)
+
+    def _adam(self, memory: Memory, params: Tensor, gradient: Tensor, eta: float) -> tuple[Memory, Tensor]:
+        zero = torch.zeros_like(params)
+        count = memory.taken + 1
+        mean = torch.lerp(gradient, zero if memory.mean is None else memory.mean, self.momentum)
+        square = torch.lerp(gradient.square(), zero if memory.square is None else memory.square, self.second)
+        scale = (square / (1 - self.second**count)).sqrt_().add_(self.epsilon)
+        moved = torch.addcdiv(params, mean, scale, value=-eta / (1 - self.momentum**count))
+        return Memory(count, mean, square), moved

@@ -1,0 +1,214 @@
+"""Timeline: the tasks of a run as replay meets them, from a Trace or straight from the event engine.
+
+Tasks are named by (client, nth task of that client in the order of dispatch). A timeline says which tasks leave with
+the server's present model, and which task ends next. The engine can be asked only for dispatchers with queues; rounds
+and periods come as a Trace.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.timing.simulate.drive import OnlineEngine
+from sojourn.trace import APPLIED, IN_FLIGHT, Trace
+
+BARRIERS = ("rounds", "periodic")
+Name = tuple[int, int]
+
+
+class Ended(NamedTuple):
+    """A task that has come back, or never will."""
+
+    name: Name
+    """Client, and which of its tasks."""
+    applied: bool
+    """False = it was lost or dropped."""
+    step: int
+    """Updates received before this one; -1 = not received."""
+    dispatched_step: int
+    """Updates received before the model that it carries."""
+    time: float
+    """Server clock when it was received."""
+    dispatched_at: float
+    """Server clock when it left."""
+    prob: float
+    """Probability with which the client was drawn."""
+    work: int
+    """Local steps done."""
+    closes: bool
+    """Whether a round or period of the server ends with it."""
+
+
+class Timeline(Protocol):
+    """What happens, in order: `leaving` is called at the beginning and after each task that ended."""
+
+    def leaving(self) -> list[Name]:
+        """Tasks that are sent out with the present model."""
+
+    def next(self) -> Ended | None:
+        """The next task that ends; None = nothing more happens."""
+
+    def ahead(self, name: Name) -> Ended | None:
+        """How a task in flight will end, where that is known and it will be received."""
+
+    def skip(self, ended: int) -> None:
+        """From the beginning, go to after the first `ended` tasks that end and those that left then."""
+
+
+class Recorded:
+    """The timeline of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._applied: list[bool] = trace.applied.tolist()
+        in_flight = np.flatnonzero(trace.fate == IN_FLIGHT)
+        self._ended = int(in_flight[0]) if in_flight.size else len(trace)
+        self._columns: tuple[list[float], ...] = tuple(
+            column.tolist()
+            for column in (
+                *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
+                *(trace.prob, trace.work, _closes(trace)),
+            )
+        )
+        self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
+        order = np.argsort(trace.dispatched_step, kind="stable")
+        steps = trace.dispatched_step[order]
+        self._order: list[int] = order.tolist()
+        self._edges: list[int] = np.searchsorted(steps, np.arange(int(steps[-1]) + 2 if steps.size else 1)).tolist()
+        self._rows: dict[Name, int] = {}  # made when first needed
+        self._row = 0
+        self._sent = -1  # step of the last model that tasks have left with
+        self._step = 0
+
+    def leaving(self) -> list[Name]:
+        """Tasks that the trace has leaving with the model of this step, all at once."""
+        if self._sent == self._step:
+            return []
+        self._sent = self._step
+        if self._step + 1 >= len(self._edges):
+            return []
+        return [self._names[row] for row in self._order[self._edges[self._step] : self._edges[self._step + 1]]]
+
+    def next(self) -> Ended | None:
+        """The next row."""
+        row = self._row
+        if row >= self._ended:
+            return None
+        self._row += 1
+        self._step += self._applied[row]
+        return self._at(row)
+
+    def ahead(self, name: Name) -> Ended | None:
+        """The task's row."""
+        if not self._rows:
+            self._rows = {name: row for row, name in enumerate(self._names)}
+        row = self._rows[name]
+        return self._at(row) if self._applied[row] else None
+
+    def _at(self, row: int) -> Ended:
+        return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
+
+    def at(self, row: int) -> tuple[int, set[Name]]:
+        """Updates received before a row, and the tasks that are in flight then; -1 = there is no such row."""
+        if not 0 <= row <= self._ended:
+            return -1, set()
+        step = sum(self._applied[:row])
+        left = self._order[: self._edges[min(step + 1, len(self._edges) - 1)]]
+        return step, {self._names[one] for one in left if one >= row}
+
+    def skip(self, ended: int) -> None:
+        """Go to a row."""
+        self._row = ended
+        self._step = self._sent = sum(self._applied[:ended])
+
+
+class Live:
+    """The timeline of the event engine as it runs, for runs whose trace is not kept.
+
+    >>> from sojourn import Fleet, Plan
+    >>> from sojourn.scenario import Scenario
+    >>> from sojourn.random import keys
+    >>> fleet, queues = Fleet.of(all=(2, 1.0)), np.array([1, 1])
+    >>> live = Live(OnlineEngine(fleet, Plan.uniform(fleet, 2), Scenario(), queues, keys(1)), queues)
+    >>> live.leaving(), live.next().step, len(live.leaving())
+    ([(0, 0), (1, 0)], 0, 1)
+    """
+
+    def __init__(self, engine: OnlineEngine, queues: NDArray[np.int64]) -> None:
+        self._engine = engine
+        self._sent = queues.astype(np.int64)
+        self._first = [(client, nth) for client, many in enumerate(queues.tolist()) for nth in range(many)]
+        self._names = dict(enumerate(self._first))  # by slot
+        self._initial = {slot: client for slot, (client, _) in self._names.items()}  # those still in flight
+        self._begun: dict[int, list[float]] = {}  # by client: when it began those that have ended
+        self._slot = -1
+
+    def leaving(self) -> list[Name]:
+        """At first the initial tasks, then one for each that ended."""
+        if self._slot < 0:
+            first, self._first = self._first, []
+            return first
+        client = self._engine.send()
+        name = (client, int(self._sent[client]))
+        self._sent[client] += 1
+        self._names[self._slot] = name
+        return [name]
+
+    def next(self) -> Ended | None:
+        """The next event of the engine."""
+        task = self._engine.arrive()
+        self._slot = task.slot
+        name = self._names[task.slot]
+        if self._initial.pop(task.slot, None) is not None:
+            name = (task.client, self._turn(task.client, task.started_at))
+        return Ended(
+            name=name,
+            applied=task.applied,
+            step=task.applied_step,
+            dispatched_step=task.dispatched_step,
+            time=task.applied_at,
+            dispatched_at=task.dispatched_at,
+            prob=task.prob,
+            work=task.work,
+            closes=False,
+        )
+
+    def ahead(self, name: Name) -> Ended | None:
+        """Nobody knows."""
+        return None
+
+    def _turn(self, client: int, started_at: float) -> int:
+        """Initial tasks of a client left alike, and links may change their order: they count as it serves them."""
+        ended = self._begun.setdefault(client, [])
+        before = sum(one <= started_at for one in ended)
+        ended.append(started_at)
+        mine = (slot for slot, owner in self._initial.items() if owner == client)
+        return before + sum(self._engine.started_at(slot) < started_at for slot in mine)
+
+    def skip(self, ended: int) -> None:
+        """Run the engine so far."""
+        self.leaving()
+        for _ in range(ended):
+            self.next()
+            self.leaving()
+
+
+def _nth(trace: Trace) -> NDArray[np.int64]:
+    """How many tasks the client had been sent before each one."""
+    started = np.where(np.isnan(trace.started_at), np.inf, trace.started_at)
+    order = np.lexsort((np.arange(len(trace)), started, trace.dispatched_at, trace.dispatched_step, trace.client))
+    client = trace.client[order]
+    nth = np.empty(len(trace), dtype=np.int64)
+    nth[order] = np.arange(len(trace)) - np.searchsorted(client, client, side="left")
+    return nth
+
+
+def _closes(trace: Trace) -> NDArray[np.bool_]:
+    """Whether a row is the last that the server applies at one time, where it applies several together."""
+    closes = np.zeros(len(trace), dtype=np.bool_)
+    if trace.metadata.get("dispatcher") not in BARRIERS:
+        return closes
+    applied = np.flatnonzero(trace.fate == APPLIED)
+    at = trace.applied_at[applied]
+    closes[applied] = np.append(at[1:] != at[:-1], True)
+    return closes

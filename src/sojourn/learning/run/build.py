@@ -1,0 +1,271 @@
+"""From a configuration to the nouns of a run: fleet, plan, trace, federation, algorithm."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.base import Algorithm, Setting
+from sojourn.learning.algorithms.table import algorithm
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.images.source import Watch
+from sojourn.learning.data.load import load_dataset
+from sojourn.learning.data.partition import Partition, partition
+from sojourn.learning.execute.augment import Augment
+from sojourn.learning.execute.examples import Examples
+from sojourn.learning.execute.executor import Executor, OneByOne
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.waves import Waves, vectorised
+from sojourn.learning.models.load import load_model
+from sojourn.learning.replay.federation import Federation
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.replay.server_step import ServerStep
+from sojourn.learning.run.config import TrainConfig
+from sojourn.memory import check_memory
+from sojourn.own_code import names_code
+from sojourn.plan_text import plan_of
+from sojourn.scenario import QUEUED, Scenario
+from sojourn.timing.simulate.runners import runner
+from sojourn.trace import COLUMNS, Trace
+
+STEPS = 1000
+RATE = 0.1
+PIECE = 10_000
+LITTLE = 500  # steps at most that a run by time is simulated beyond its end
+A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
+LOOK = 200  # pieces between two looks at the memory, where their number is not known
+MOST = 64  # tasks in one stack
+LEAST = 8  # on the processor: shorter stacks cost more than they save
+CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
+
+
+@dataclass(eq=False)
+class Built:
+    """Everything that a run needs."""
+
+    config: TrainConfig
+    """The configuration, with what was left open filled in."""
+    algorithm: Algorithm
+    """The method."""
+    federation: Federation
+    """Model, data, local work."""
+    setting: Setting
+    """Fleet, plan, weights."""
+    scenario: Scenario
+    """The timing that the method needs."""
+    executor: Executor
+    """Who computes."""
+    unused: list[str]
+    """What was given and has no effect on this method."""
+
+    def simulate(self) -> Trace:
+        """The trace of the run; where it ends by time, the trace goes on a little longer."""
+        config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
+        check_memory(A_TASK * (config.steps or 0), f"a run of {config.steps} steps", "give fewer steps")
+        run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
+        pieces: list[Any] = []
+        while not _enough(pieces, run.steps, config):
+            if config.steps is None and len(pieces) % LOOK == 0:
+                check_memory(A_TASK * run.steps, f"a run until time {config.time}", "give it less time")
+            left = LITTLE if config.steps is None else config.steps - run.steps
+            pieces.append(run.rows(min(PIECE, left)))
+        pieces.append(run.in_flight())
+        columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+        facts = {"origin": "simulated", **self.scenario.facts, "seed": config.seed}
+        facts |= {"steps": run.steps, "clients": fleet.clients, "concurrency": plan.concurrency}
+        return Trace(**columns, metadata={**facts, "fleet_hash": fleet.hash, "plan_hash": plan.hash})
+
+
+def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
+    if config.steps is not None:
+        return steps >= config.steps
+    assert config.time is not None
+    return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
+
+
+def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
+    """Make everything; what the configuration leaves open is decided here.
+
+    `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
+    executor where model and local work are the same.
+    """
+    fleet = Fleet.load(config.fleet)
+    same = like is not None and _data_words(like.config) == _data_words(config)
+    dataset = like.federation.dataset if like and same else _dataset(config, watch)
+    held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    rate = config.rate or given.step_size or RATE
+    method, local = _work(config, rate)
+    plan, scenario = method.timing(fleet, given, local)
+    model, device = _model(config, dataset)
+    config = config.resolved(device=device.type)
+    shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
+    examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
+    federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
+    resolved = config.resolved(
+        rate=rate,
+        local_rate=local.rate,
+        concurrency=plan.concurrency,
+        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
+        steps=STEPS if config.steps is None and config.time is None else config.steps,
+        execution=execution(config, model, dataset),
+    )
+    alike = like is not None and shared is not None and _alike(like, resolved, local)
+    executor = like.executor if like and alike else _executor(resolved, federation)
+    setting = Setting(fleet, plan, client_weights(config.weights, held), local)
+    unused = _unused(config, method, local)
+    routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
+    if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
+        unused.append("sampling")
+    if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
+        unused.append("concurrency")
+    return Built(resolved, method, federation, setting, scenario, executor, unused)
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse what can be refused without data: fleet, plan, method, local work, timing."""
+    fleet = Fleet.load(config.fleet)
+    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    method, local = _work(config, config.rate or given.step_size or RATE)
+    method.timing(fleet, given, local)
+
+
+def _data_words(config: TrainConfig) -> tuple[str, float, str]:
+    return config.data, config.holdout, config.judged_on
+
+
+def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
+    """The examples, less what is held out; that does not depend on the seed, so that runs with any seed share it."""
+    dataset = load_dataset(config.data, watch)
+    if config.holdout == 0:
+        return dataset
+    split = dataset.validation if config.judged_on == "holdout" else dataset.reduced
+    return split(config.holdout, seed=0)
+
+
+def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
+    """Settings that this method, with this local work, does not look at."""
+    plain = local.plain and method.sends == "gradient"
+    idle = {
+        "server": config.server != "sgd" and not hasattr(method, "server"),
+        "weights": config.weights != "equal" and not method.weighs,
+        "local_rate": plain and config.local_rate not in (None, config.rate),
+        "momentum": local.plain and config.momentum > 0,
+    }
+    return [key for key, yes in idle.items() if yes]
+
+
+def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
+    """The method, and what a client does: the schedule belongs to the server's rate or to the clients'."""
+    schedule = Schedule.parse(config.schedule)
+    method = algorithm(config.algorithm, ServerStep(config.server))
+    gradients = method.sends == "gradient"
+    if gradients:
+        method = algorithm(config.algorithm, ServerStep(config.server, rate, schedule=schedule))
+    local = Local(
+        steps=config.local_steps,
+        epochs=config.local_epochs,
+        batch_size=config.batch_size,
+        rate=config.local_rate or rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        proximal=config.proximal,
+        clip=config.clip,
+        schedule=Schedule() if gradients else schedule,
+    )
+    return method, local
+
+
+def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device]:
+    there = torch.cuda.is_available()
+    device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
+    if device.type == "cuda" and not there:
+        raise InvalidInput("device cuda needs a GPU that PyTorch can use, there is none; use device cpu")
+    if device.type == "cpu" and config.precision == "tf32":
+        raise InvalidInput("precision tf32 is a format of GPUs; on the processor use fp32")
+    if config.dtype == "float64" and config.precision != "fp32":
+        raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
+    torch.backends.cudnn.benchmark = True
+    module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
+    chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
+    return FlatModel(module.to(device), chance=chance, precision=config.precision), device
+
+
+def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
+    """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
+    on_device = model.params.is_cuda
+    possible = not model.random and (on_device or not (model.stats.numel() or model.half))
+    if config.execution == "waves" and not possible:
+        raise InvalidInput(
+            "waves need a model of this package, without dropout and, on the processor, without BatchNorm and in fp32; "
+            "use one-by-one"
+        )
+    if config.execution != "auto":
+        return config.execution
+    small = config.batch_size * dataset.train_x[0].size <= CACHED
+    return "waves" if possible and (on_device or small) else "one-by-one"
+
+
+def _executor(config: TrainConfig, federation: Federation) -> Executor:
+    model, examples, local = federation.model, federation.examples, federation.local
+    if config.execution == "one-by-one":
+        return OneByOne(model, examples, local)
+    if not model.params.is_cuda:
+        return Waves(vectorised(model), examples, local, MOST, LEAST, OneByOne(model, examples, local))
+    from sojourn.learning.execute.graphs import Graphs
+
+    return Waves(Graphs(model, torch.bfloat16 if model.half else model.params.dtype), examples, local, MOST)
+
+
+def _device_words(config: TrainConfig) -> tuple[str, ...]:
+    return config.device, config.precision, config.dtype, config.augment
+
+
+def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
+    """Whether two runs' tasks can be computed together, in waves: rates may differ, they belong to the job."""
+    if not like.executor.waves:
+        return False
+    before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
+    return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
+
+
+def client_weights(kind: str, held: Partition) -> Any:
+    """Weight q of every client: 1/n, or its share of the examples."""
+    if kind == "equal":
+        return np.full(held.clients, 1 / held.clients)
+    return held.sizes / held.sizes.sum()
+
+
+def _start(scenario: Scenario, tasks: int, clients: int) -> str:
+    if scenario.dispatcher.name not in QUEUED:
+        return "even"
+    return "one-each" if tasks <= clients else "even"
+
+
+def check_trace(built: Built, trace: Trace, where: str) -> None:
+    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
+    local, rows = built.setting.local, len(trace)
+    most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
+    if local.epochs is None:
+        most["work"] = local.steps
+    for key, largest in most.items():
+        column, least = getattr(trace, key), -1 if key == "applied_step" else 0
+        if column.size and not (least <= column.min() and column.max() <= largest):
+            raise UnreadableFile(
+                f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
+                f"got {column.min()} to {column.max()}; put the right one back"
+            )
+
+
+def check_time(built: Built, trace: Trace) -> int:
+    """Updates to receive: all of the trace, or those within the time of the configuration."""
+    if built.config.time is None:
+        return int(trace.applied.sum())
+    within = int((trace.applied_at[trace.applied] <= built.config.time).sum())
+    if within == 0:
+        raise InvalidInput(f"no update comes back within time {built.config.time}; give it more time")
+    return within

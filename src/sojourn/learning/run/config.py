@@ -1,0 +1,205 @@
+"""What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import InvalidInput
+from sojourn.files import read_toml
+from sojourn.own_code import names_code
+from sojourn.shown import quoted
+from sojourn.text import nearest
+from sojourn.values import LARGEST
+
+CHOICES = {
+    "dtype": ("float32", "float64"),
+    "weights": ("equal", "data"),
+    "device": ("auto", "cpu", "cuda"),
+    "precision": ("fp32", "tf32", "bf16"),
+    "execution": ("auto", "one-by-one", "waves"),
+    "judged_on": ("test", "holdout"),
+}
+EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
+CODE = ("algorithm", "data", "model")  # keys whose text may name code of the user's own
+LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A run, in words and numbers."""
+
+    fleet: str
+    """Fleet file."""
+    plan: str | None = None
+    """Plan file; None = `sampling` and `concurrency`."""
+    sampling: str | None = None
+    """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
+    concurrency: int | None = None
+    """Tasks in flight; None = the plan's, or one a client."""
+    algorithm: str = "generalized-asyncsgd"
+    """The method and its options, `fedbuff(size=10)`."""
+    data: str = "digits"
+    """The dataset."""
+    holdout: float = 0.0
+    """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
+    judged_on: str = "test"
+    """What the model is judged on: test, or holdout, to choose rates by."""
+    partition: str = "iid"
+    """Who holds which examples."""
+    model: str = "mlp"
+    """The model."""
+    steps: int | None = None
+    """Updates to receive; None = until `time`, or 1000."""
+    time: float | None = None
+    """Virtual time to run for."""
+    rate: float | None = None
+    """Step size of the server; None = the plan's, or 0.1. Of the local steps, where clients send models."""
+    server: str = "sgd"
+    """How the server moves: sgd, momentum or adam."""
+    schedule: str = "constant"
+    """Of the rates, over steps or time."""
+    local_steps: int = 1
+    """Local steps of a task."""
+    local_epochs: int | None = None
+    """Passes through a client's examples, instead."""
+    local_rate: float | None = None
+    """Rate of the local steps; None = `rate`."""
+    batch_size: int = 32
+    """Examples of a local step."""
+    order: str = "shuffled"
+    """Order of a client's batches: shuffled or independent."""
+    momentum: float = 0.0
+    """Of the local steps."""
+    weight_decay: float = 0.0
+    """Of the local steps."""
+    proximal: float = 0.0
+    """Of the local steps."""
+    clip: float | None = None
+    """Largest norm of a stochastic gradient."""
+    weights: str = "equal"
+    """Weight of a client in the objective: equal or data (examples held)."""
+    start: str | None = None
+    """Where the tasks begin; None = one each where there are enough clients, else even."""
+    seed: int = 0
+    """Of the timing, the batches, the partition and the first model."""
+    dtype: str = "float32"
+    """float32 or float64."""
+    augment: str = "none"
+    """What happens to images: none, flip, crop(pad=4), crop-flip(pad=4)."""
+    device: str = "auto"
+    """cpu or cuda; auto = cuda where there is one."""
+    precision: str = "fp32"
+    """Of products on the device: fp32, tf32, or bf16."""
+    execution: str = "auto"
+    """one-by-one, or in waves; auto = waves where they are faster."""
+    evaluate_every: int | None = None
+    """Updates between two evaluations; None = fifty over the run."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+                raise InvalidInput(f"{item.name} must be at most 2^63 - 1 in size, got {quoted(value)}")
+        for key, words in CHOICES.items():
+            if getattr(self, key) not in words:
+                raise InvalidInput(f"{key} must be one of {', '.join(words)}, got '{getattr(self, key)}'")
+        if self.steps is not None and self.time is not None:
+            raise InvalidInput("steps and time exclude each other, got both; give one of them")
+        for key in ("steps", "time", "rate", "local_rate", "evaluate_every", "concurrency"):
+            value = getattr(self, key)
+            if value is not None and not (isfinite(value) and value > 0):
+                raise InvalidInput(f"{key} must be positive and finite, got {value}")
+        for key in ("rate", "local_rate"):
+            if (getattr(self, key) or 0.0) > LARGEST_RATE:
+                raise InvalidInput(f"{key} must be at most {LARGEST_RATE:g}, got {getattr(self, key)}")
+        if self.local_epochs is not None and self.local_steps != 1:
+            raise InvalidInput("local_steps and local_epochs exclude each other, got both; give one of them")
+        if self.seed < 0:
+            raise InvalidInput(f"seed must be a whole number of at least 0, got {self.seed}")
+        if not 0 <= self.holdout < 1:
+            raise InvalidInput(f"holdout must be a share from 0 to below 1, got {self.holdout}")
+        if self.judged_on == "holdout" and self.holdout == 0:
+            raise InvalidInput(
+                "judged_on holdout needs examples held out, got holdout 0; write for example holdout 0.1"
+            )
+
+    @classmethod
+    def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
+        """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
+        return cls.of(put_over(read_toml(path, "run file"), overriding), f"run file {path}")
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
+        """From keys and values; `where` they stand goes into the sentence about what is wrong."""
+        check_keys(content, where)
+        if "fleet" not in content:
+            raise InvalidInput(f"{where}: key fleet is required and missing; add it")
+        return cls(**content)
+
+    def resolved(self, **found: Any) -> "TrainConfig":
+        """With what was left open filled in."""
+        return replace(self, **found)
+
+    @property
+    def code(self) -> dict[str, str]:
+        """What of it is code of the user's own, `package.module:function`, by key.
+
+        >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
+        {'data': 'mine:make'}
+        """
+        return {key: getattr(self, key) for key in CODE if names_code(getattr(self, key))}
+
+
+def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a file with what is given beside it, which takes precedence over them and over what it excludes."""
+    excluded = [other for pair in EXCLUDING for key, other in (pair, pair[::-1]) if key in given]
+    return {key: value for key, value in content.items() if key not in excluded} | dict(given)
+
+
+def check_keys(content: Mapping[str, Any], where: str) -> None:
+    """Refuse what is no field of a configuration, or of another kind."""
+    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    for key, value in content.items():
+        if key not in known:
+            raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+        if not _fits(value, known[key]):
+            raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got {value!r}")
+
+
+def value_of(key: str, text: str, where: str) -> Any:
+    """The value of a field from its text on the command line.
+
+    >>> value_of("local_steps", "1e1", "--set"), value_of("rate", "0.1", "--set"), value_of("data", "digits", "--set")
+    (10, 0.1, 'digits')
+    """
+    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    if key not in known:
+        raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+    if "str" in known[key]:
+        return text
+    try:
+        number = float(text.replace("_", ""))
+        if "float" in known[key]:
+            return number
+        if number == int(number):
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got '{text}'")
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if value is None:
+        return "None" in kind
+    if isinstance(value, bool):
+        return "bool" in kind
+    if isinstance(value, int):
+        return "int" in kind or "float" in kind
+    return type(value).__name__ in kind
+
+
+def _said(kind: str) -> str:
+    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}
+    return next(word for key, word in words.items() if key in kind)

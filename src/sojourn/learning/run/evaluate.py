@@ -1,0 +1,95 @@
+"""How good a model is: loss and accuracy on the test examples, for all and for each client's mix of classes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from sojourn.learning.execute.flat_model import FlatModel, cross_entropy
+from sojourn.learning.execute.stacked.network import predict, stackable, stacked_values
+from sojourn.learning.replay.federation import Federation
+
+AT_ONCE = {"cpu": 2000, "cuda": 5000}
+VALUES_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of large examples fewer: what a network makes of them has to fit too
+PERCENTILES = (0, 10, 50, 90)
+Predictor = Callable[[Tensor], Tensor]
+
+
+class Judgement(NamedTuple):
+    """What a model is worth."""
+
+    loss: float
+    """Mean loss on the test examples."""
+    accuracy: float
+    """Share of them that are classified rightly; NaN = there are no classes."""
+    clients: NDArray[np.float64]
+    """Accuracy for each client: of its classes, in its own proportions; NaN = there are no classes."""
+
+    def percentiles(self) -> list[float]:
+        """Accuracy of the worst client, and those that 10%, 50% and 90% of the clients do not reach."""
+        if np.isnan(self.clients).any():
+            return [float("nan")] * len(PERCENTILES)
+        return [float(value) for value in np.percentile(self.clients, PERCENTILES)]
+
+
+def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
+    """Evaluate a model on the test set."""
+    module = federation.model.at(params, stats)
+    predictor = _predictor(federation.model, params, stats)
+    learning = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        with torch.no_grad():
+            return _judge(federation, predictor)
+    finally:
+        for part in learning:  # not those that their author has frozen
+            part.training = True
+
+
+def _predictor(model: FlatModel, params: Tensor, stats: Tensor) -> Predictor:
+    """From examples to logits; in bfloat16 where a GPU trains in it by kernels for stacks, here of one model."""
+    if not (model.half and params.is_cuda and not model.random and stackable(model)):
+        return model.module
+    values = stacked_values(model, params.to(torch.bfloat16)[None], stats[None])
+    return lambda x: predict(model.module, values, x.to(torch.bfloat16)[None])[0]
+
+
+def _judge(federation: Federation, logits_of: Predictor) -> Judgement:
+    x, y, classes = federation.examples.test_x, federation.examples.test_y, federation.dataset.classes
+    loss = torch.zeros((), dtype=torch.float64, device=x.device)
+    right = torch.zeros(max(classes, 1), dtype=torch.int64, device=x.device)
+    kind = x.device.type
+    piece = max(1, min(AT_ONCE[kind], VALUES_AT_ONCE[kind] // max(1, x[0].numel())))
+    for begin in range(0, len(x), piece):
+        here, truth = x[begin : begin + piece], y[begin : begin + piece]
+        mean, hits = _piece(federation.model, logits_of, federation.examples.scaled(here), truth, classes)
+        loss += mean.double() * len(here)
+        right += hits
+    whole = float(loss) / len(x)
+    if not classes:
+        nothing = np.full(federation.clients, np.nan)
+        return Judgement(whole, float("nan"), nothing)
+    seen = np.bincount(federation.dataset.test_y.astype(np.int64), minlength=classes)
+    by_class = right.cpu().numpy() / np.maximum(seen, 1)
+    return Judgement(whole, float(right.sum()) / len(x), client_mix(federation) @ by_class)
+
+
+def _piece(model: FlatModel, logits_of: Predictor, x: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor | int]:
+    """Mean loss, and how many of each class are classified rightly."""
+    if not classes:
+        return model.loss(model.module, x, y), 0
+    logits = logits_of(x)
+    usual = model.loss is cross_entropy  # then the network need not be run again
+    loss = functional.cross_entropy(logits, y) if usual else model.loss(model.module, x, y)
+    hits = (logits.argmax(1) == y).long()
+    return loss, torch.zeros(classes, dtype=torch.int64, device=y.device).index_add_(0, y.long(), hits)
+
+
+def client_mix(federation: Federation) -> NDArray[np.float64]:
+    """Share of each class among each client's examples."""
+    table = federation.partition.table(federation.dataset.train_y, federation.dataset.classes).astype(np.float64)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))

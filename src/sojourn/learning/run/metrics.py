@@ -1,0 +1,83 @@
+"""metrics.csv: a row an evaluation, appended; cut back to a checkpoint when a run is taken up again."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from sojourn.errors import UnreadableFile
+from sojourn.files import write_text, writing
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.run.evaluate import PERCENTILES, Judgement
+from sojourn.learning.run.read_metrics import read_metrics
+
+WHOLE = ("received", "version", "gradients", "unused", "lost", "bits_up", "bits_down")  # columns of counts
+MOST_GROUPS = 20  # groups that get a staleness column each
+
+
+class Metrics:
+    """The file, and its last row."""
+
+    def __init__(self, path: Path, groups: tuple[str, ...]) -> None:
+        self.path = path
+        shown = groups if len(groups) <= MOST_GROUPS else ()
+        self.columns = (
+            *("received", "version", "time", "gradients", "unused", "lost", "bits_up", "bits_down"),
+            *("train_loss", "test_loss", "accuracy", "client_worst"),
+            *(f"client_{percent}" for percent in PERCENTILES[1:]),
+            *("updates_between", "staleness"),
+            *(f"staleness_{name}" for name in shown),
+        )
+        self._shown = len(shown)
+        self.last: dict[str, float | int] = {}
+        self._losses = (0, 0.0)  # tasks that did a step and their summed loss, at the last row
+
+    def begin(self, length: int | None, losses: tuple[int, float] = (0, 0.0)) -> None:
+        """A new file, or the old one cut back to `length` bytes."""
+        self._losses = losses
+        if length is None:
+            head = io.StringIO()
+            csv.writer(head, lineterminator="\n").writerow(self.columns)
+            write_text(self.path, head.getvalue(), "metrics")
+            return
+        if not self.path.is_file() or self.path.stat().st_size < length:
+            raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
+        with writing(self.path, "metrics"):
+            os.truncate(self.path, length)
+        rows = read_metrics(self.path.parent)
+        if rows and tuple(rows[-1]) != self.columns:
+            raise UnreadableFile(f"{self.path} has other columns than those of its run; put the right one back")
+        if any(not rows[-1][key].is_integer() for key in WHOLE if rows):
+            raise UnreadableFile(f"{self.path} has no whole numbers where there must be some; put the right one back")
+        if rows:
+            self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
+
+    def append(self, replay: Replay, found: Judgement) -> None:
+        """A row about where the run stands."""
+        tally = replay.tally
+        before, summed = self._losses
+        fresh = tally.worked - before
+        arrivals = replay.arrivals
+        values = [
+            *(tally.received, replay.state.version, replay.time, tally.gradients, tally.unused, tally.lost),
+            *(tally.bits_up, tally.bits_down),
+            *((tally.loss - summed) / fresh if fresh else float("nan"), found.loss, found.accuracy),
+            *found.percentiles(),
+            replay.between.sum() / max(1, arrivals.sum()),
+            replay.staleness.sum() / max(1, arrivals.sum()),
+            *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),
+        ]
+        self.last = {key: _plain(value) for key, value in zip(self.columns, values, strict=True)}
+        self._losses = (tally.worked, tally.loss)
+        with writing(self.path, "metrics"), self.path.open("a", encoding="utf-8") as file:
+            file.write(",".join(repr(value) for value in self.last.values()) + "\n")
+
+    def settled(self) -> tuple[int, tuple[int, float]]:
+        """Bytes of the file, once they are on the disk, and the losses up to its last row."""
+        with writing(self.path, "metrics"), self.path.open("rb") as file:
+            os.fsync(file.fileno())
+            return file.seek(0, os.SEEK_END), self._losses
+
+
+def _plain(value: object) -> float | int:
+    return int(value) if isinstance(value, int) else float(value)  # type: ignore[arg-type]

@@ -1,0 +1,402 @@
+"""A training run in a folder: begun, interrupted, taken up again, to the same bits.
+
+config.json      the configuration with everything filled in, hashes, versions
+trace.parquet    the timing, task by task
+metrics.csv      a row an evaluation
+checkpoints/     models in flight, server and client memory: see `store`; none once the run is complete
+model.safetensors, summary.json     at the end; the model by its module's own names
+"""
+
+import math
+import platform
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
+from sojourn.folders import taken
+from sojourn.interrupts import noted
+from sojourn.learning.data.images.source import Watch
+from sojourn.learning.execute.executor import Course, drive
+from sojourn.learning.replay.replay import Diverged, Replay
+from sojourn.learning.run.build import Built, build, check_time, check_trace
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.evaluate import judge
+from sojourn.learning.run.metrics import Metrics
+from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.restored import check
+from sojourn.learning.run.run_config import facts_of
+from sojourn.learning.run.store import Store
+from sojourn.trace import Trace
+from sojourn.version import __version__
+
+EVALUATIONS = 50
+PATHS = ("fleet", "plan")
+PIECE = 20  # updates between two looks at the clock and at Ctrl-C
+Progress = Callable[[int, int, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    """Where it lies."""
+    complete: bool
+    """False when it was interrupted; it can then be resumed."""
+    received: int
+    """Updates received."""
+    metrics: dict[str, float | int]
+    """The last row of metrics.csv."""
+
+
+class Run:
+    """A run and its folder, which no other process can use until it is closed: `go` and `together` do that at the end.
+
+    Two things are kept apart, so that several runs are refused or begun together: without `begin` nothing is written
+    until it is called.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: str | Path,
+        resume: bool = False,
+        watch: Watch | None = None,
+        like: Built | None = None,
+        begin: bool = True,
+    ) -> None:
+        self.folder, self._watch, self.closed = Path(folder), watch, False
+        self.built: Built = build(config, watch, like)
+        self._identity = _identity(self.built)
+        self._recognised(resume)  # what can be refused as it is, is not touched
+        with ExitStack() as held:
+            held.enter_context(taken(self.folder))
+            self._resumed = self._recognised(resume)
+            self.trace = self._trace(self._resumed)
+            self._trace_hash = self.trace.hash
+            self.total = check_time(self.built, self.trace)
+            built = self.built
+            self.replay = Replay(
+                built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
+            )
+            self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+            self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
+            self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+            self.store.check(self.replay.state)
+            self.complete = self._resumed and self._ended()
+            self._held = held.pop_all()
+        if begin:
+            self.begin()
+
+    @property
+    def received(self) -> int:
+        """Updates received so far."""
+        return int(self.metrics.last["received"]) if self.complete else self.replay.received
+
+    def begin(self) -> None:
+        """Write what the run is, and evaluate it for the first time; or go back to where it stood."""
+        try:
+            self._take()
+            tidy(self.folder)
+            if self.complete:
+                self.metrics.begin(self.metrics.path.stat().st_size)
+                self.store.forget()  # left by a process that was killed
+            elif self._resumed and self.store.steps():
+                self._restore()
+            else:
+                self.metrics.begin(None)
+                self._evaluate()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+
+    def close(self) -> None:
+        """Leave the folder to other processes."""
+        self.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close; a folder in which nothing was begun when something failed is not left behind."""
+        self.closed = True
+        self._held.__exit__(kind, error, traceback)
+
+    def _recognised(self, resume: bool) -> bool:
+        """Whether the folder holds this run; one that holds another, or links, is refused."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InvalidInput(f"a run needs a folder, {self.folder} is a file; name another one")
+        found = self._is_it(resume)
+        no_links(self.folder)
+        return found
+
+    def _is_it(self, resume: bool) -> bool:
+        path = self.folder / "config.json"
+        if not path.exists():
+            if self.folder.exists() and any(not _ours(one) for one in self.folder.iterdir()):
+                raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
+            return False
+        if not resume:
+            raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
+        found = facts_of(self.folder)
+        for key, value in self._identity.items():
+            if _compared(found.get(key)) != _compared(value):
+                raise InvalidInput(
+                    f"the folder {self.folder} holds another run: its {key} is {_short(found.get(key), value)}; "
+                    "name another folder, or give the same configuration"
+                )
+        return True
+
+    def _trace(self, resumed: bool) -> Trace:
+        path = self.folder / "trace.parquet"
+        if resumed and path.exists():
+            trace = Trace.load(path)
+            check_trace(self.built, trace, str(path))
+            return trace
+        return self.built.simulate()
+
+    def _ended(self) -> bool:
+        """Whether the run was trained to its end: the summary is written last of all; half a copy has not ended."""
+        path = self.folder / "summary.json"
+        try:
+            told, rows = read_json(path, "summary"), read_metrics(self.folder)
+            ended = bool(rows) and (told["trace_hash"], told["received"]) == (self._trace_hash, rows[-1]["received"])
+        except (UnreadableFile, KeyError, TypeError):
+            return False
+        if ended and not (self.folder / "model.safetensors").exists():
+            raise UnreadableFile(
+                f"the run in {self.folder} is complete, but model.safetensors is missing; put it back, or remove "
+                f"{path} to train it again"
+            )
+        return ended
+
+    def _take(self) -> None:
+        """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
+        config, trace = self.folder / "config.json", self.folder / "trace.parquet"
+        if config.exists() and trace.exists():
+            return
+        self.trace.save(trace)
+        facts = {**self._identity, "versions": _versions(), "unused": self.built.unused}
+        write_json(config, facts, "configuration")
+
+    def go(
+        self,
+        checkpoint_seconds: float = 60.0,
+        checkpoint_every: int | None = None,
+        progress: Progress | None = None,
+    ) -> Outcome:
+        """Train to the end; Ctrl-C ends it early, with a checkpoint, and so does an update that is not finite."""
+        return together([self], checkpoint_seconds, checkpoint_every, progress)[0]
+
+    def course(
+        self, stop: threading.Event, checkpoint_seconds: float, checkpoint_every: int | None, progress: Progress | None
+    ) -> Course[Outcome]:
+        """The same, with the jobs handed out to whoever drives it."""
+        replay, written = self.replay, time.monotonic()
+        if self.complete:
+            return self.outcome
+        while replay.received < self.total and not stop.is_set():
+            yield from self._advance(checkpoint_every)
+            due = checkpoint_every is not None and replay.received % checkpoint_every == 0
+            if due or time.monotonic() - written > checkpoint_seconds:
+                self.checkpoint()
+                written = time.monotonic()
+            if progress is not None:
+                progress(replay.received, self.total, self.metrics.last)
+        self.checkpoint()
+        if replay.received >= self.total:
+            self._finish()
+        return self.outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run stands."""
+        return Outcome(self.folder, self.complete, self.received, self.metrics.last)
+
+    def _advance(self, checkpoint_every: int | None) -> Course[None]:
+        """Go on to the next evaluation or checkpoint, by some updates at most."""
+        replay = self.replay
+        done = replay.received
+        ends = [self.total, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
+        try:
+            yield from replay.course(min(ends))
+        except Diverged as error:
+            if not replay.spoilt:
+                self.checkpoint()
+            kept = "as it was before" if not replay.spoilt else "as its last checkpoint has it"
+            raise Diverged(f"{error}; the run is kept {kept}, in {self.folder}") from None
+        if replay.received % self.every == 0 or replay.received == self.total:
+            self._evaluate()
+
+    def checkpoint(self) -> None:
+        """Write where the run stands."""
+        self._check()
+        length, losses = self.metrics.settled()
+        facts = {"metrics": length, "losses": losses, "trace_hash": self._trace_hash}
+        tree = {"replay": self.replay.snapshot(), **facts}
+        self.store.save(self.replay.received, tree)
+
+    def _restore(self) -> None:
+        step, tree = self.store.load()
+        for sentence in self.store.refused.values():
+            self._warn(f"{sentence}; the one before it is taken, the run goes on from update {step}")
+        try:
+            check(tree, {"trace_hash": str, "metrics": int, "losses": tuple[int, float], "replay": dict[str, Any]})
+            self._go_to(tree)
+        except SojournError:
+            raise
+        except Exception as error:  # what a tree that was tampered with makes fail is of any kind
+            raise UnreadableFile(
+                f"the last checkpoint in {self.store.folder} is not of this run ({type(error).__name__}: {error}); "
+                "remove it to use the one before"
+            ) from None
+
+    def _go_to(self, tree: Any) -> None:
+        if tree["trace_hash"] != self._trace_hash:
+            raise UnreadableFile(
+                f"trace.parquet in {self.folder} is not the trace of its checkpoints: hash {self._trace_hash}, "
+                f"they have {tree['trace_hash']}; put the right one back"
+            )
+        self.replay.restore(tree["replay"])
+        self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
+
+    def _warn(self, sentence: str) -> None:
+        if self._watch is not None:
+            self._watch(sentence, 0, 0)
+        else:
+            warnings.warn(sentence, stacklevel=2)
+
+    def _check(self) -> None:
+        """Never judge or keep a model that is not finite."""
+        try:
+            self.replay.settle()
+        except Diverged as error:
+            raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
+        if not bool(torch.isfinite(self.replay.params).all()):
+            raise Diverged(
+                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the last checkpoint is kept, in {self.folder}"
+            )
+
+    def _evaluate(self) -> None:
+        self._check()
+        self.metrics.append(self.replay, judge(self.built.federation, self.replay.params, self.replay.stats))
+
+    def _finish(self) -> None:
+        module = self.built.federation.model.at(self.replay.params, self.replay.stats)
+        tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
+        write_bytes(self.folder / "model.safetensors", save(tensors), "model")
+        facts = {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
+        write_json(self.folder / "summary.json", facts, "summary")
+        self.complete = True
+        self.store.forget()
+
+
+def together(
+    runs: Sequence[Run],
+    checkpoint_seconds: float = 60.0,
+    checkpoint_every: int | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    diverged: Callable[[Run, Diverged], None] | None = None,
+) -> list[Outcome]:
+    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together.
+
+    `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all, unless `diverged`
+    takes note of it: then the others go on.
+    """
+    done = {id(run): run.received for run in runs}
+    total = sum(run.total for run in runs)
+
+    def report(run: Run) -> Progress | None:
+        def sum_up(received: int, _: int, facts: dict[str, Any]) -> None:
+            done[id(run)] = received
+            if progress is not None:
+                progress(sum(done.values()), total, facts)
+
+        return None if progress is None else sum_up
+
+    def course(run: Run, halt: threading.Event) -> Course[Outcome]:
+        try:
+            return (yield from run.course(halt, checkpoint_seconds, checkpoint_every, report(run)))
+        except Diverged as error:
+            if diverged is None:
+                raise
+            diverged(run, error)
+            return run.outcome
+
+    closed = next((run for run in runs if run.closed), None)
+    if closed is not None:
+        raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
+    with ExitStack() as held:
+        for run in runs:
+            held.callback(run.close)
+        halt = stop or held.enter_context(noted(twice=True))
+        return drive([(course(run, halt), run.built.executor) for run in runs])
+
+
+def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
+    """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
+    torch.set_num_threads(1)  # the same sums in the same order on any number of cores
+    return Run(config, folder, resume).go(**options)
+
+
+def _identity(built: Built) -> dict[str, Any]:
+    """What makes two runs the same."""
+    federation, setting = built.federation, built.setting
+    return {
+        "config": asdict(built.config),
+        "fleet_hash": setting.fleet.hash,
+        "plan_hash": setting.plan.hash,
+        "dataset_hash": federation.dataset.hash,
+        "partition_hash": federation.partition.hash,
+        "parameters": federation.model.size,
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "sojourn": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
+    """With null where there is no number, which JSON has no word for."""
+    return {key: value if math.isfinite(value) else None for key, value in facts.items()}
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file may come from a run that was killed before its configuration was written."""
+    return path.suffix == ".partial" or path.name in ("trace.parquet", "lock")
+
+
+def _compared(value: Any) -> Any:
+    """Paths may change, what lies there may not: it has hashes of its own."""
+    return {key: one for key, one in value.items() if key not in PATHS} if isinstance(value, dict) else value
+
+
+def _short(found: Any, wanted: Any) -> str:
+    """How two values differ, where they are long only in what differs."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        differing = [key for key in wanted if key not in PATHS and found.get(key) != wanted[key]]
+        other = [f"{key} = {found.get(key)!r} (now {wanted[key]!r})" for key in differing]
+        return ", ".join(other) or "another"
+    return f"{found!r} (now {wanted!r})"

@@ -1,0 +1,60 @@
+"""Which named tuples a checkpoint may hold: a closed list, by short names that stay when code moves.
+
+A checkpoint is data: what it names is looked up here, and never imported. A method declares the classes of its state
+and of what its clients keep where they are defined:
+
+    @storable("mymethod.state")
+    class State(NamedTuple):
+        ...
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sojourn.errors import InvalidInput
+
+Kind = TypeVar("Kind", bound=type)
+
+# where classes lived when checkpoints still named them by their homes
+_MOVED = {"sojourn.train.algorithms.": "sojourn.learning.algorithms.", "sojourn.train.": "sojourn.learning.replay."}
+_BY_NAME: dict[str, type] = {}
+_NAMES: dict[type, str] = {}
+
+
+def storable(name: str) -> Callable[[Kind], Kind]:
+    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own."""
+
+    def declare(kind: Kind) -> Kind:
+        home = f"{kind.__module__}:{kind.__qualname__}"
+        before = _BY_NAME.get(name)
+        if before is not None and f"{before.__module__}:{before.__qualname__}" != home:
+            raise InvalidInput(f"the name '{name}' in checkpoints is {before.__module__}'s already; take another")
+        if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+            raise InvalidInput(f"only a NamedTuple can be storable, {kind.__name__} is none; make it one")
+        _BY_NAME[name] = _BY_NAME[home] = kind  # under its home too: that is how older checkpoints name it
+        _NAMES[kind] = name
+        return kind
+
+    return declare
+
+
+def name_of(value: Any) -> str:
+    """The name of a value's class in a checkpoint."""
+    kind = type(value)
+    if kind not in _NAMES:
+        raise InvalidInput(
+            f"a checkpoint cannot hold {kind.__module__}:{kind.__qualname__}, which is not declared; "
+            f'write @storable("{kind.__module__}.{kind.__qualname__.lower()}") above the class'
+        )
+    return _NAMES[kind]
+
+
+def class_of(name: str) -> type:
+    """The class of a name in a checkpoint; one that is not on the list is refused, nothing is imported."""
+    for before, now in _MOVED.items():
+        if name.startswith(before):
+            name = now + name.removeprefix(before)
+            break
+    if name not in _BY_NAME:
+        raise ValueError(f"it names the class {name!r}, which no method here has declared")
+    return _BY_NAME[name]

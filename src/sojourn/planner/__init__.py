@@ -1,1 +1,0 @@
-"""Whom to sample, with what step, how many tasks in flight."""

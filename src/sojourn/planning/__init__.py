@@ -1,0 +1,1 @@
+"""Whom to sample, how many tasks in flight, how large a step."""

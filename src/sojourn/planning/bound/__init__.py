@@ -1,0 +1,1 @@
+"""The paper's planner: the least of a convergence bound."""

@@ -1,1 +1,0 @@
-"""Simulation of the network: who serves when. Knows nothing of models."""

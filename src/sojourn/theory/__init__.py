@@ -1,1 +1,0 @@
-"""The closed network, exactly: queues, throughput, staleness, their gradients and their limits. No dice here."""

@@ -1,0 +1,1 @@
+"""When each task is dispatched, served and applied: exact analysis, simulation, fitting."""

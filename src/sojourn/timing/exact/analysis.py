@@ -1,0 +1,212 @@
+"""What a plan means for a fleet, exactly: queues, utilisation, throughput, staleness, times, gradients.
+
+Symbols: p_i sampling, mu_i rate, theta_i = p_i / mu_i, C concurrency, Lambda throughput. Client i's tasks are in its
+queue (X_i), on its links, or at the server. By the arrival theorem a dispatched task finds the network with C - 1
+tasks, and by Little's law over server steps E[staleness | sent to i] = E_{C-1}[tasks of i] / p_i; so
+sum_i p_i staleness_i = C - 1.
+
+All links together are one delay station, where no task waits. A busy server (rate mu_s) is one more queue, first come
+first served, which every task passes after its uplink: load 1/mu_s. Of its E[X_s] tasks a share p_i is client i's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.laws.law import EXPONENTIAL
+from sojourn.plan import Plan
+from sojourn.timing.exact.jackson import ClosedNetwork, Method
+
+Floats = NDArray[np.float64]
+Reading = Literal["conditional", "indicator"]
+Count = Literal["between", "inclusive"]
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Exact stationary values for one client of each group (exact for exponential service)."""
+
+    fleet: Fleet
+    """The fleet analysed."""
+    plan: Plan
+    """The plan analysed."""
+    network: ClosedNetwork
+    """The solved network behind the numbers: a queue for each group, and last the server's where it is busy."""
+    throughput: float
+    """Server steps per unit of time (Lambda)."""
+    queue: Floats
+    """Mean number of tasks at a client, waiting or in service: E_C[X_i]."""
+    on_links: Floats
+    """Mean number of a client's tasks on its uplink and downlink."""
+    utilisation: Floats
+    """Probability that a client is busy."""
+    sojourn: Floats
+    """Mean clock time from dispatch to application."""
+    waiting: Floats
+    """Mean clock time spent waiting in the client's queue."""
+    server_rate: float = np.inf
+    """Updates that the server applies per unit of time when it has work; inf = in no time."""
+    server_queue: float = 0.0
+    """Mean number of tasks at the server, waiting or being applied: E_C[X_s]."""
+    server_utilisation: float = 0.0
+    """Probability that the server is busy."""
+
+    def staleness(self, reading: Reading = "conditional", count: Count = "between") -> Floats:
+        """Mean staleness of one client of each group.
+
+        reading `conditional`: of a task, given that it was sent to i: E_{C-1}[tasks of i] / p_i.
+        reading `indicator`: the paper's m_i, which carries the indicator that the task went to i: p_i times that.
+        count `between`: updates applied strictly between dispatch and application (the Trace's staleness).
+        count `inclusive`: one more, the task's own update counted too.
+        """
+        if reading not in ("conditional", "indicator"):
+            raise InvalidInput(f"reading must be conditional or indicator, got '{reading}'")
+        if count not in ("between", "inclusive"):
+            raise InvalidInput(f"count must be between or inclusive, got '{count}'")
+        p = self.plan.sampling
+        on_links = self.network.throughput_before * p * self.fleet.link_time
+        pending = self._clients(self.network.queue_before) + on_links + p * self._at_server(self.network.queue_before)
+        indicator = pending + (p if count == "inclusive" else 0.0)
+        return np.asarray(indicator / p if reading == "conditional" else indicator)
+
+    def queue_distribution(self, group: str) -> Floats:
+        """P(X_i = k), k = 0..C, for one client of the group."""
+        return self.network.distribution(self.fleet.index(group))
+
+    def queue_covariances(self) -> tuple[Floats, Floats]:
+        """Variance of one client's queue by group, and covariance of two different clients' queues by groups."""
+        variance, pair = self.network.covariances()
+        return self._clients(variance), pair[: self.fleet.groups, : self.fleet.groups]
+
+    def throughput_gradient(self, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
+        """Derivative of the throughput by p_j or mu_j of one client of each group.
+
+        p is not renormalised: the task visits client j more often, and the server as before.
+        """
+        link, total = _link_share(self)
+        by_load = self._clients(self.network.throughput_gradient())
+        by_delay = self.network.throughput_gradient_delay() * link / total if total else np.zeros_like(link)
+        return _by(wrt, self, by_load, by_delay)
+
+    def queue_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
+        """Derivative of sum_i w_i E[X_i] (w given by group, summed over all clients) by one client's p_j or mu_j."""
+        values = np.zeros(self.network.load.size)
+        values[: self.fleet.groups] = weights
+        return self._gradient(values, wrt, before=False)
+
+    def staleness_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
+        """Derivative of sum_i w_i m_i (w given by group, summed over all clients) by one client's p_j or mu_j.
+
+        m_i is the indicator staleness: tasks of i in its queue, on its links and at the server. The tasks that are on
+        links are those that are in no queue, so that their mean weight v is taken from every queue's weight.
+        """
+        p, link, w = self.plan.sampling, self.fleet.link_time, np.asarray(weights, dtype=np.float64)
+        mass, delay = self.fleet.count * p * w, self.network.delay
+        v = float((mass * link).sum()) / delay if delay else 0.0
+        values = np.full(self.network.load.size, float(mass.sum()))
+        values[: self.fleet.groups] = w
+        through_queues = self._gradient(values - v, wrt, before=True)
+        if wrt == "rate":
+            return through_queues
+        at_server = self._at_server(self.network.queue_before)
+        return through_queues + self.network.throughput_before * link * (w - v) + w * at_server
+
+    def _gradient(self, values: Floats, wrt: str, before: bool) -> Floats:
+        link, total = _link_share(self)
+        by_load, delay = self.network.queue_gradient(values, before=before)
+        by_delay = delay * link / total if total else np.zeros_like(link)
+        return _by(wrt, self, self._clients(by_load), by_delay)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the numbers are exact for this fleet: every service time exponential."""
+        return all(law == EXPONENTIAL for law in self.fleet.law)
+
+    @property
+    def method(self) -> Method:
+        """How the network was solved: mean value analysis, or contour quadrature."""
+        return self.network.method
+
+    @property
+    def error(self) -> float:
+        """Relative error of the numbers: certified for contour quadrature, rounding for mean value analysis."""
+        return self.network.error
+
+    def _clients(self, values: Floats) -> Floats:
+        return values[: self.fleet.groups]
+
+    def _at_server(self, values: Floats) -> float:
+        return float(values[self.fleet.groups :].sum())
+
+
+def analyze(
+    fleet: Fleet,
+    plan: Plan,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    server_rate: float | None = None,
+    method: Method | None = None,
+) -> Analysis:
+    """Solve the closed network of `fleet` under `plan`.
+
+    With `server_rate` the server applies one update at a time and the others wait; without, it takes no time.
+    `method` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken.
+
+    >>> fleet = Fleet.of(first=(1, 1.0), second=(1, 2.0))
+    >>> analysis = analyze(fleet, Plan.uniform(fleet, concurrency=3))
+    >>> round(analysis.throughput, 6)
+    1.866667
+    >>> analysis.staleness().round(6)
+    array([2.857143, 1.142857])
+    """
+    plan.check(fleet)
+    p, mu, groups = plan.sampling, fleet.rate, fleet.groups
+    link_time = fleet.link_time
+    server = _server_time(server_rate)
+    load = np.append(p / mu, server) if server else p / mu
+    count = np.append(fleet.count, 1) if server else fleet.count
+    delay = float((fleet.count * p * link_time).sum())
+    network = ClosedNetwork.solve(load, count, plan.concurrency, delay, progress, method)
+    waiting = network.queue_before[:groups] / mu
+    at_server = server * (1 + float(network.queue_before[groups:].sum()))
+    return Analysis(
+        fleet=fleet,
+        plan=plan,
+        network=network,
+        throughput=network.throughput,
+        queue=network.queue[:groups],
+        on_links=network.throughput * p * link_time,
+        utilisation=network.utilisation[:groups],
+        sojourn=waiting + 1 / mu + link_time + at_server,
+        waiting=waiting,
+        server_rate=np.inf if server_rate is None else float(server_rate),
+        server_queue=float(network.queue[groups:].sum()),
+        server_utilisation=float(network.utilisation[groups:].sum()),
+    )
+
+
+def _server_time(rate: float | None) -> float:
+    """Mean time that the server needs for an update; 0 = none."""
+    if rate is None:
+        return 0.0
+    if not rate > 0:
+        raise InvalidInput(f"server_rate must be positive, got {rate}; leave it out for a server that takes no time")
+    return 1 / rate
+
+
+def _link_share(analysis: Analysis) -> tuple[Floats, float]:
+    """Part of the network's delay that one client of each group causes, and the whole delay."""
+    return analysis.plan.sampling * analysis.fleet.link_time, analysis.network.delay
+
+
+def _by(wrt: str, analysis: Analysis, by_load: Floats, by_delay: Floats) -> Floats:
+    if wrt == "sampling":
+        return (by_load + by_delay) / analysis.plan.sampling
+    if wrt == "rate":
+        return -by_load / analysis.fleet.rate
+    raise InvalidInput(f"wrt must be sampling or rate, got '{wrt}'")

@@ -1,0 +1,1 @@
+"""A fleet from what a trace shows."""

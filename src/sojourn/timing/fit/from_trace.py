@@ -1,0 +1,266 @@
+"""Fit: from a Trace back to a Fleet, with rates, laws and how well both are known.
+
+Service is `finished_at - started_at` of every row that finished, divided by its local steps (`work`) where there are
+several. A service that was running when the trace ends, or was cut off before (its client left, its round was over, the
+server called), is not known, but it is known to be longer: leaving it out would leave out the long ones, so it counts
+with the length that its law expects of it.
+
+The uplink is `applied_at - finished_at`, where an update waits for nothing else: no round, no call, no server that
+takes time. The downlink cannot be told: `started_at - dispatched_at` is downlink and waiting together. What cannot be
+told stays as a given fleet has it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.laws.law import EXPONENTIAL, PARAMETERS, Law
+from sojourn.timing.fit import notes
+from sojourn.timing.fit.choice import CANDIDATES, Choice
+from sojourn.timing.fit.drift import drift_of, of_drift
+from sojourn.timing.fit.durations import Durations, by_group
+from sojourn.timing.fit.observed import Observed, observe
+from sojourn.timing.fit.rates import Evidence, Rates, best_rates, by_groups, pooled
+from sojourn.timing.fit.units import Rows, laws_by_client, laws_by_group
+from sojourn.trace import Trace
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fleet as it was observed; the arrays have one value for each of its groups."""
+
+    fleet: Fleet
+    """Names, counts, rates, laws and uplinks; clients are groups of one when fitted one by one."""
+    rate_low: Floats
+    """Lower end of the interval of each rate."""
+    rate_high: Floats
+    """Upper end."""
+    confidence: float
+    """Chance that an interval holds the true rate."""
+    observations: Integers
+    """Finished services."""
+    censored: Integers
+    """Services not seen to their end: running when the trace ends, or cut off before (lost, dropped, interrupted)."""
+    work: Floats
+    """Mean local steps of the finished services; a rate counts tasks of one step."""
+    distance: Floats
+    """Kolmogorov-Smirnov distance between durations and law (clients that share a law share it); NaN = too few."""
+    p_value: Floats
+    """Chance of a larger distance if the law were true; NaN = not tested (few durations, empirical law)."""
+    drift: Floats
+    """Change of each rate from the beginning of the trace to its end, relative; NaN = too few services."""
+    drift_p_value: float
+    """Chance of as large changes if no rate changed; NaN = not tested."""
+    latest: float
+    """Last part of the trace's time that was fitted."""
+    by: str
+    """What was fitted: group or client."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers should know, one sentence each."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fleet as CSV or TOML."""
+        self.fleet.save(path)
+
+
+def fit(
+    trace: Trace | str | Path,
+    fleet: Fleet | None = None,
+    by: str | None = None,
+    law: Law | str | None = None,
+    confidence: float = 0.95,
+    latest: float = 1.0,
+) -> Fit:
+    """Fit rates and laws to a trace in memory or in a file, which is read in pieces.
+
+    `by` is `group` (the groups of the given fleet, whose rates are not used; default with a fleet) or `client` (default
+    without). Clients are pooled: one that was seen twice is drawn towards the others, one that was never seen gets
+    the population's rate and interval. `law` is `auto` (default), a family such as `lognormal`, or a whole law.
+    `latest` is the last part of the trace's time: 0.25 fits the services that began in its last quarter, for rates
+    that change.
+
+    >>> from sojourn import Plan, simulate
+    >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
+    >>> trace = simulate(fleet, Plan.uniform(fleet, concurrency=8), steps=10_000, seed=1)
+    >>> found = fit(trace, fleet)
+    >>> found.fleet.rate.round(), [str(law) for law in found.fleet.law]
+    (array([4., 1.]), ['exponential', 'exponential'])
+    >>> bool((found.rate_low < fleet.rate).all() and (fleet.rate < found.rate_high).all())
+    True
+    >>> fit(trace).fleet.name
+    ('client-0', 'client-1', 'client-2', 'client-3')
+    """
+    by = _grouping(by, fleet)
+    wanted = _wanted(law)
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must be between 0 and 1, got {confidence}; write for example 0.95")
+    if not 0 < latest <= 1:
+        raise InvalidInput(f"latest must be above 0 and at most 1, got {latest}; 0.25 is the last quarter of the trace")
+    seen = observe(trace, fleet, by == "group", latest)
+    if seen.counts is not None:
+        wanted = _only_exponential(wanted, law)
+        seen = replace(seen, service=seen.counts.durations())
+    service = seen.service
+    if service.finished.sum() == 0:
+        raise InvalidInput(
+            f"a fit needs a row with started_at and finished_at, got {seen.rows} rows without"
+            f"{f' in the latest {latest:g} of the time' if latest < 1 else ''}; record a longer trace"
+        )
+    if service.total.sum() <= 0:
+        raise InvalidInput("a fit needs services that take time, got only zeros; use a finer clock")
+    if by == "group" and fleet is not None:
+        found = _by_group(seen, fleet, wanted, confidence)
+    else:
+        found = _by_client(seen, fleet, wanted, confidence)
+    return replace(found, latest=latest)
+
+
+def _grouping(by: str | None, fleet: Fleet | None) -> str:
+    if by is None:
+        return "client" if fleet is None else "group"
+    if by not in ("group", "client"):
+        raise InvalidInput(f"by must be group or client, got '{by}'; leave it out to fit groups when a fleet is given")
+    if by == "group" and fleet is None:
+        raise InvalidInput("by group needs a fleet that says who belongs to which group, got none; give one")
+    return by
+
+
+def _wanted(law: Law | str | None) -> Law | str:
+    if law is None or isinstance(law, Law):
+        return law or "auto"
+    text = law.strip()
+    if text in ("auto", "empirical", *CANDIDATES):
+        return text
+    if text in PARAMETERS or "(" in text:
+        return Law.parse(text)
+    raise InvalidInput(f"law must be auto, one of {', '.join(PARAMETERS)}, or a law with its parameter, got '{law}'")
+
+
+def _only_exponential(wanted: Law | str, law: Law | str | None) -> Law:
+    if wanted not in ("auto", "exponential", EXPONENTIAL):
+        raise InvalidInput(
+            "a law must be told by single durations, and periodic calls tell only how many local steps a client did; "
+            f"law must be auto or exponential for this trace, got '{law}'"
+        )
+    return EXPONENTIAL
+
+
+def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float) -> Fit:
+    service = by_group(seen.service, fleet.group_of_client)
+    instant = (service.finished > 0) & (service.total <= 0)
+    if instant.any():
+        name = fleet.name[int(np.argmax(instant))]
+        raise InvalidInput(f"services must take time, got only zeros for group '{name}'; use a finer clock")
+    laws = laws_by_group(service, seen.last, wanted, confidence)
+    choices = laws.choices
+    error = np.array([choice.error for choice in choices])
+    rates = by_groups(_evidence(service, choices, seen.excess), confidence, laws.told, error, laws.least)
+    said = [
+        *notes.of_rows(seen),
+        *notes.of_laws(choices, fleet.name, wanted),
+        *notes.of_unseen(service, fleet.name, "group"),
+        *notes.of_running(seen, service, fleet.name, "group"),
+        *notes.of_unlike_clients(seen.service, fleet, service, choices),
+    ]
+    uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
+    said += notes.of_links(seen, fleet)
+    return _fit(seen, fleet, rates, service, choices, uplinks, said, confidence, "group")
+
+
+def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidence: float) -> Fit:
+    service = seen.service
+    choices, shared = laws_by_client(service, seen.last, wanted)
+    rates = pooled(_evidence(service, choices, seen.excess), confidence)
+    one_by_one = _one_by_one(fleet, rates)
+    own = [client for client, choice in enumerate(choices) if choice is not shared]
+    said = [
+        *notes.of_rows(seen),
+        *notes.of_population(rates),
+        *notes.of_laws([shared], ("all clients",), wanted),
+        *notes.of_own_laws([one_by_one.name[client] for client in own], [choices[client] for client in own]),
+        *notes.of_unseen(service, one_by_one.name, "client"),
+        *notes.of_running(seen, service, one_by_one.name, "client"),
+    ]
+    uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
+    said += notes.of_links(seen, one_by_one)
+    return _fit(seen, one_by_one, rates, service, choices, uplinks, said, confidence, "client")
+
+
+def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
+    if fleet is None:
+        return Fleet.of_rates(rates.rate)
+    return fleet if fleet.groups == fleet.clients else fleet.expanded()
+
+
+def _evidence(durations: Durations, choices: Sequence[Choice], excess: float = 1.0) -> Evidence:
+    laws = tuple(choice.law for choice in choices)
+    known = {id(one): (one.law.scv if np.isnan(one.scv) else one.scv, *one.shown) for one in choices}
+    variation, shown, most = excess * np.array([known[id(choice)] for choice in choices]).T
+    return Evidence(
+        *(durations.finished, durations.total, durations.running, durations.age, laws, variation),
+        *(durations.weight, shown, most),
+    )
+
+
+def _uplinks(
+    uplink: Durations, seen: Observed, fleet: Fleet, confidence: float, by: str
+) -> tuple[Floats, tuple[Law, ...]]:
+    """Rates and laws of the uplinks; what was not observed, or cannot be told, stays as the fleet has it."""
+    if seen.waits:
+        return fleet.uplink_rate, fleet.uplink_law
+    known = uplink.finished > 0
+    service_time = seen.service.total.sum() / seen.service.finished.sum()
+    noise = max(1e-9 * service_time, 8 * np.finfo(np.float64).eps * abs(seen.last))
+    instant = known & (uplink.total <= noise * uplink.finished)
+    if not (known & ~instant).any():
+        return np.where(instant, np.inf, fleet.uplink_rate), fleet.uplink_law
+    rest = uplink.without(instant)
+    if by == "group":
+        choices = laws_by_group(rest, seen.last, "auto", confidence).choices
+        rate = best_rates(_evidence(rest, choices))
+        rate = np.where(known, rate, fleet.uplink_rate)
+    else:
+        choices = laws_by_client(rest, seen.last, "auto")[0]
+        rate = pooled(_evidence(rest, choices), confidence).rate
+    laws = [old if fast else choice.law for choice, old, fast in zip(choices, fleet.uplink_law, instant, strict=True)]
+    return np.where(instant, np.inf, rate), tuple(laws)
+
+
+def _fit(
+    seen: Observed,
+    fleet: Fleet,
+    rates: Rates,
+    service: Durations,
+    choices: Sequence[Choice],
+    uplinks: tuple[Floats, tuple[Law, ...]],
+    said: list[str],
+    confidence: float,
+    by: str,
+) -> Fit:
+    laws = tuple(choice.law for choice in choices)
+    rows, span = Rows.of(service, seen.last), seen.last - seen.since
+    drift = drift_of(rows, rates.rate, laws, _evidence(service, choices).scv, span)
+    return Fit(
+        fleet=replace(fleet, rate=rates.rate, law=laws, uplink_rate=uplinks[0], uplink_law=uplinks[1]),
+        rate_low=rates.low,
+        rate_high=rates.high,
+        confidence=confidence,
+        observations=service.finished,
+        censored=service.unfinished,
+        work=np.where(service.finished > 0, service.work / np.maximum(service.finished, 1), np.nan),
+        distance=np.array([choice.distance for choice in choices]),
+        p_value=np.array([choice.p_value for choice in choices]),
+        drift=drift.change,
+        drift_p_value=drift.p_value,
+        latest=1.0,
+        by=by,
+        notes=(*said, *of_drift(drift, fleet.name)),
+    )

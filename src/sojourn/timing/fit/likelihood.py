@@ -1,0 +1,229 @@
+r"""Likelihood of a law's shape when every block of durations has a rate of its own that nobody knows.
+
+A block is a client, or a group of equal clients. Its rate is integrated out (flat in log rate, by Laplace's method), so
+that the likelihood is that of the proportions between the durations: clients seen five times each do not make an
+exponential law look more regular than it is, as dividing by their own means would.
+
+    y   log(rate * duration)         u   log rate of a block
+    l_b(u) = \sum_{finished} log f(y) + \sum_{running} log S(y),   f the density of y
+    L = \sum_b l_b(u_b) + log(2 pi / -l_b''(u_b)) / 2,             u_b the best u
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, lgamma, log, pi
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.timing.fit.shapes import log_survival, phase
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+# family -> range of the logarithm of its parameter (hyperexponential: of scv - 1)
+FAMILIES: dict[str, tuple[float, float]] = {
+    "gamma": (log(0.02), log(1e6)),
+    "weibull": (log(0.05), log(1e3)),
+    "lognormal": (log(1e-3), log(5.0)),
+    "hyperexponential": (log(1e-3), log(1e3)),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Durations in blocks; scaled so that each block has about rate one."""
+
+    value: Floats
+    """Durations, finished or cut off."""
+    room: Floats
+    """From each beginning to the end of the record: longer than this could not be seen to finish."""
+    finished: Flags
+    """Whether it finished within the record."""
+    block: Integers
+    """Block of each duration."""
+    count: Floats
+    """Finished durations of each block, at least one."""
+    scale: Floats
+    """What the durations of each block have been multiplied by."""
+
+    @classmethod
+    def of(cls, value: Floats, room: Floats, finished: Flags, block: Integers) -> "Sample":
+        """Number the blocks through, leave out those without a finished duration that took time, and scale."""
+        seen = np.isin(block, np.unique(block[finished & (value > 0)]))
+        value, room, finished, block = value[seen], room[seen], finished[seen], block[seen]
+        block = np.unique(block, return_inverse=True)[1].astype(np.int64)
+        count = np.bincount(block, finished).astype(np.float64)
+        scale = count / np.bincount(block, value)
+        rate = scale[block]
+        least = value.min(initial=np.inf, where=value > 0) / 2  # a clock that is too coarse shows zeros
+        return cls(np.maximum(value, least) * rate, room * rate, finished, block, count, scale)
+
+    def thinned(self, most: int) -> "Sample":
+        """About `most` durations: the first ones (their order is random) of every block, or of every so many blocks."""
+        if self.value.size <= most:
+            return self
+        blocks = self.count.size
+        each = max(20, most // blocks)
+        order = np.argsort(self.block, kind="stable")
+        block = self.block[order]
+        rank = np.arange(block.size) - np.searchsorted(block, block, side="left")
+        every = max(1, round(int((rank < each).sum()) / most))
+        picked = order[(rank < each) & (block % every == 0)]
+        return Sample.of(self.value[picked], self.room[picked], self.finished[picked], self.block[picked])
+
+    @property
+    def size(self) -> int:
+        """Finished durations."""
+        return int(self.count.sum())
+
+    @property
+    def freedom(self) -> int:
+        """Finished durations less the rates that they must tell too."""
+        return self.size - self.count.size
+
+    def variation(self) -> tuple[float, float]:
+        """Squared coefficient of variation of the finished durations; the same with one more as long as the longest."""
+        if self.freedom < 1:
+            return 0.0, 0.0
+        mean = np.bincount(self.block[self.finished], self.value[self.finished]) / self.count
+        ratio = self.value / mean[self.block]
+        squares, more = ((ratio[self.finished] - 1) ** 2).sum(), (ratio.max() - 1) ** 2
+        return float(squares / self.freedom), float((squares + more) / self.freedom)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A law with its likelihood and the best log rate of each block."""
+
+    law: Law
+    likelihood: float
+    log_rate: Floats
+    curve: Floats
+    """Information of each block on its log rate."""
+    error: float = 0.0
+    """Standard error of the logarithm of the parameter (hyperexponential: of scv - 1); 0 = not fitted."""
+
+    @property
+    def place(self) -> float:
+        """The logarithm of the parameter (hyperexponential: of scv - 1)."""
+        return _log_parameter(self.law)
+
+
+def of_law(law: Law, sample: Sample) -> Fitted:
+    """Likelihood of a law that is fully given."""
+    if law.name in ("deterministic", "empirical"):
+        total = np.bincount(sample.block[sample.finished], sample.value[sample.finished])
+        return Fitted(law, -np.inf, np.log(sample.count / total), sample.count)
+    by_block, u = _by_block(law, sample)
+    width = 1 / np.sqrt(sample.count * _information(law))
+    h = 0.2 * width
+    for _ in range(60):
+        low, middle, high = by_block(u - h), by_block(u), by_block(u + h)
+        curve = np.maximum((2 * middle - low - high) / h**2, 0.2 / width**2)
+        step = np.clip((high - low) / (2 * h) / curve, -1.0, 1.0)
+        if (np.abs(step) < 0.02 * width).all():
+            break
+        u = u + step
+    return Fitted(law, float((middle + 0.5 * np.log(2 * pi / curve)).sum()), u, curve)
+
+
+def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:
+    """The most likely law of a family; `near` restricts the search to its neighbourhood."""
+    if name == "exponential":
+        return of_law(EXPONENTIAL, sample)
+    low, high = FAMILIES[name]
+    if near is not None:
+        low, high = max(low, _log_parameter(near) - 1), min(high, _log_parameter(near) + 1)
+
+    def value(t: float) -> float:
+        return of_law(_law(name, t), sample).likelihood
+
+    options = {"xatol": 1e-3 if near is None else 1e-2}
+    found = float(minimize_scalar(lambda t: -value(t), bounds=(low, high), method="bounded", options=options).x)
+    best = of_law(_law(name, found), sample)
+    if near is not None:
+        return best
+    curve = (2 * best.likelihood - value(found - 0.1) - value(found + 0.1)) / 0.1**2
+    return replace(best, error=min(1.0, max(curve, 1e-9) ** -0.5))
+
+
+def nearby(law: Law, shift: float) -> Law:
+    """The law of the same family whose log parameter lies `shift` higher."""
+    return law if shift == 0 else _law(law.name, _log_parameter(law) + shift)
+
+
+def _log_parameter(law: Law) -> float:
+    return log((law.parameter or 1.0) - (1 if law.name == "hyperexponential" else 0))
+
+
+def _law(name: str, t: float) -> Law:
+    return Law(name, exp(t) + (1 if name == "hyperexponential" else 0))
+
+
+def _information(law: Law) -> float:
+    """Information of one duration on the log rate (hyperexponential: about)."""
+    value = law.parameter or 1.0
+    match law.name:
+        case "gamma":
+            return value
+        case "weibull":
+            return value * value
+        case "lognormal":
+            return 1 / (value * value)
+        case "hyperexponential":
+            return 2 / (1 + value)
+        case _:
+            return 1.0
+
+
+def _by_block(law: Law, sample: Sample) -> tuple[Callable[[Floats], Floats], Floats]:
+    """The log-likelihood of each block as a function of its log rate, and a log rate to begin with."""
+    done, size = sample.finished, sample.count.size
+    still = sample.block[~done]
+    age = sample.value[~done]
+    finished, begin = _finished(law, np.log(sample.value[done]), sample.block[done], sample.count)
+
+    def value(u: Floats) -> Floats:
+        result = finished(u)
+        if still.size:
+            result = result + np.bincount(still, log_survival(law, age * np.exp(u)[still]), size)
+        return result
+
+    return value, begin
+
+
+def _finished(law: Law, v: Floats, block: Integers, count: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
+    value, size = law.parameter or 1.0, count.size
+    logs = np.bincount(block, v, size)
+    match law.name:
+        case "lognormal":
+            squares = np.bincount(block, v * v, size)
+            spread = squares - logs**2 / count
+            normal = count * (-0.5 * log(2 * pi) - log(value))
+            middle = -logs / count - value * value / 2
+            return lambda u: normal - (spread + count * (u - middle) ** 2) / (2 * value * value), middle
+        case "weibull":
+            shift = lgamma(1 + 1 / value)
+            top = np.full(size, -np.inf)
+            np.maximum.at(top, block, v)
+            power = value * (top + shift) + np.log(np.bincount(block, np.exp(value * (v - top[block])), size))
+            fixed = count * (log(value) + value * shift) + value * logs
+            return lambda u: fixed + value * count * u - np.exp(value * u + power), (np.log(count) - power) / value
+        case "hyperexponential":
+            x, p = np.exp(v), phase(value)
+            a, b = log(2 * p * p), log(2 * (1 - p) ** 2)
+
+            def mixed(u: Floats) -> Floats:
+                rate = np.exp(u)[block] * x
+                inner = np.log(np.exp(a - 2 * p * rate) + np.exp(b - 2 * (1 - p) * rate) + 1e-300)
+                return np.bincount(block, inner, size) + logs + count * u
+
+            return mixed, np.log(count / np.bincount(block, x, size))
+        case _:
+            total = np.bincount(block, np.exp(v), size)
+            fixed = count * (value * log(value) - lgamma(value)) + value * logs
+            return lambda u: fixed + value * (count * u - np.exp(u) * total), np.log(count / total)

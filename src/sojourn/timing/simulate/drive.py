@@ -1,0 +1,374 @@
+"""Driving the event engine: in one compiled loop for traces and summaries, or task by task from Python."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.compiled import bare
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.laws.law import Law
+from sojourn.plan import Plan
+from sojourn.scenario import QUEUED, Scenario
+from sojourn.timing.simulate import engine
+from sojourn.timing.simulate.alias import alias_table
+from sojourn.timing.simulate.draws import LAW, law_fields, stream
+from sojourn.timing.simulate.engine import NOBODY, PAUSED, ROUTED, TOGGLES, Engine
+from sojourn.timing.simulate.event_tree import IDS, NO_SEAT, empty, push
+from sojourn.timing.simulate.jump_chain import Tally, staleness_bin, tally
+from sojourn.timing.simulate.schedules import SCHEDULE, first_toggle, schedule_fields
+from sojourn.trace import APPLIED, IN_FLIGHT, LOST
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Records = NDArray[Any]
+
+SPAN = 1_000_000  # events between two looks at the keyboard
+MOST_EVENTS = 20_000_000  # without an applied update: a second or two, then the run is given up
+
+
+class TaskRows(NamedTuple):
+    """Columns of the tasks that end, as in a Trace."""
+
+    client: NDArray[np.int32]
+    prob: Floats
+    dispatched_at: Floats
+    started_at: Floats
+    finished_at: Floats
+    applied_at: Floats
+    dispatched_step: Integers
+    applied_step: Integers
+    work: NDArray[np.int32]
+    fate: NDArray[np.int8]
+
+
+class Stays(NamedTuple):
+    """Sums of clock times of the applied tasks, and losses; by group."""
+
+    sojourn: Floats
+    waiting: Floats
+    lost: Integers
+
+
+def task_rows(size: int) -> TaskRows:
+    """Room for `size` rows; with size 0 nothing is recorded."""
+    return TaskRows(
+        client=np.empty(size, np.int32),
+        prob=np.empty(size),
+        dispatched_at=np.empty(size),
+        started_at=np.empty(size),
+        finished_at=np.empty(size),
+        applied_at=np.empty(size),
+        dispatched_step=np.empty(size, np.int64),
+        applied_step=np.empty(size, np.int64),
+        work=np.empty(size, np.int32),
+        fate=np.empty(size, np.int8),
+    )
+
+
+def stays(groups: int) -> Stays:
+    """Empty sums."""
+    return Stays(np.zeros(groups), np.zeros(groups), np.zeros(groups, np.int64))
+
+
+_KEYS = {"routing": 0, "service_key": 1, "server_key": 4, "uplink_key": 5, "downlink_key": 6}
+_KEYS |= {"loss_key": 7, "toggle_key": 8}
+
+
+def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]) -> Engine:
+    """A run at its beginning: `queues` initial tasks sent to each client at time 0 with the model of step 0."""
+    plan.check(fleet)
+    if scenario.dispatcher.name == "idle" and plan.concurrency > fleet.clients:
+        sizes = f"{plan.concurrency} > {fleet.clients}"
+        raise InvalidInput(f"dispatcher idle needs concurrency <= clients, got {sizes}; lower the concurrency")
+    if max(fleet.clients, plan.concurrency) > IDS:
+        raise InvalidInput(f"the event engine takes up to {IDS:,} clients and tasks, got more; use the jump chain")
+    numbers: list[float] = [0.0]
+    tree, seats, number = empty(_most_events(fleet, plan, scenario))
+    made = Engine(
+        world=_world(scenario, keys, numbers),
+        groups=_groups(fleet, plan, scenario, numbers),
+        clients=np.zeros(fleet.clients, engine.CLIENT),
+        slots=np.zeros(int(queues.sum()), engine.SLOT),
+        tree=tree,
+        seats=seats,
+        numbers=np.array(numbers),
+        idle=np.arange(fleet.clients + 1),
+        order=np.arange(fleet.clients),
+    )
+    made.world["changing"] = any(item.changes or item.drift for item in scenario.availability)
+    made.world["idlers"] = fleet.clients
+    made.world["seats"] = made.world["free"] = number
+    made.world["hole"] = NO_SEAT
+    made.clients["group"] = fleet.group_of_client
+    made.clients["idle_place"] = np.arange(fleet.clients)
+    made.clients["remaining"] = np.nan
+    _open(made, queues, tally(fleet.groups, 2, 1))
+    return made
+
+
+def _most_events(fleet: Fleet, plan: Plan, scenario: Scenario) -> int:
+    """How many events can be set at once: one a task that is served or on its way, one a client that comes and goes."""
+    linked = np.isfinite(fleet.uplink_rate).any() or np.isfinite(fleet.downlink_rate).any()
+    only_service = not linked and np.isinf(scenario.server_rate)
+    tasks = min(fleet.clients, plan.concurrency) if only_service else plan.concurrency
+    return tasks + (fleet.clients if any(item.name != "always" for item in scenario.availability) else 0)
+
+
+def _world(scenario: Scenario, keys: NDArray[np.uint64], numbers: list[float]) -> Records:
+    world = np.zeros(1, engine.WORLD)
+    world["dispatcher"] = QUEUED.index(scenario.dispatcher.name)
+    world["local_steps"], world["one_draw"] = scenario.local_steps, scenario.one_draw
+    world["server_time"] = 1 / scenario.server_rate
+    _fill(world, "server", [scenario.server_law], numbers)
+    for name, index in _KEYS.items():
+        world[name] = keys[index]
+    return world
+
+
+def _groups(fleet: Fleet, plan: Plan, scenario: Scenario, numbers: list[float]) -> Records:
+    groups = np.zeros(fleet.groups, engine.GROUP)
+    groups["first"], groups["members"], groups["sampling"] = fleet.first_client, fleet.count, plan.sampling
+    groups["keep"], groups["other"] = alias_table(fleet.count * plan.sampling)
+    groups["service_time"] = 1 / fleet.rate
+    groups["uplink_time"], groups["downlink_time"] = 1 / fleet.uplink_rate, 1 / fleet.downlink_rate
+    _fill(groups, "service", fleet.law, numbers)
+    _fill(groups, "uplink", fleet.uplink_law, numbers)
+    _fill(groups, "downlink", fleet.downlink_law, numbers)
+    rows = schedule_fields(fleet, scenario.availability, numbers)
+    for index, (name, _) in enumerate(SCHEDULE):
+        groups[name] = [row[index] for row in rows]
+    return groups
+
+
+def _fill(records: Records, prefix: str, laws: Sequence[Law], numbers: list[float]) -> None:
+    rows = law_fields(laws, numbers)
+    for index, (name, _) in enumerate(LAW):
+        records[f"{prefix}_{name}"] = [row[index] for row in rows]
+
+
+@bare
+def _open(e: Engine, queues: Integers, nothing: Tally) -> None:
+    """Set the clients' comings and goings, and send the initial tasks."""
+    for client in range(queues.size):
+        there, changes = first_toggle(e.groups, e.clients[client].group, client, e.world[0].toggle_key, e.numbers)
+        e.clients[client].there = there
+        e.clients[client].service = stream(e.world[0].service_key, client)
+        if changes < np.inf:
+            push(e.world, e.tree, e.seats, changes, client, TOGGLES)
+    slot = 0
+    for client in range(queues.size):
+        prob = e.groups[e.clients[client].group].sampling if e.world[0].dispatcher == ROUTED else 1.0 / queues.size
+        for _ in range(queues[client]):
+            engine.send(e, nothing, slot, client, prob, e.world[0].local_steps, 0.0)
+            slot += 1
+
+
+@bare
+def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> None:
+    task = e.slots[slot]
+    out.client[row] = task.client
+    out.prob[row] = task.prob
+    out.dispatched_at[row] = task.dispatched_at
+    out.started_at[row] = task.started_at
+    out.finished_at[row] = task.finished_at
+    out.applied_at[row] = e.world[0].clock
+    out.dispatched_step[row] = task.dispatched_step
+    out.applied_step[row] = e.world[0].step if applied else -1
+    out.work[row] = task.work
+    out.fate[row] = APPLIED if applied else LOST
+
+
+@bare
+def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, began: float) -> tuple[int, int, bool]:
+    """Apply up to `steps` updates, or as many as fit into `out`; returns (steps, rows) done, and whether it can go on.
+
+    Where clients come and go or tasks are lost, it stops after SPAN events: whether a run is cut there changes no bit
+    of it. Times are added up from `began` on; `close` must follow when all is done.
+    """
+    most = e.world[0].sequence + SPAN
+    by_group = sums.bins.shape[0] > 1
+    room = out.client.size
+    done = rows = 0
+    routed = e.world[0].dispatcher == ROUTED
+    chosen, prob = 0, 0.0
+    while done < steps and (room == 0 or rows < room):
+        routing = e.world[0].routing
+        if routed:  # before it is known who finishes: the processor then works on both at once
+            chosen, prob = engine.choose(e, 0)
+        slot, applied = engine.arrive(e, sums, began, most)
+        if slot < 0:
+            e.world[0].routing = routing  # nobody was sent anything
+            return done, rows, slot == PAUSED
+        client = e.slots[slot].client
+        group = e.clients[client].group
+        if room > 0:
+            _record(e, out, rows, slot, applied)
+        rows += 1
+        if applied:
+            task = e.slots[slot]
+            staleness = e.world[0].step - task.dispatched_step
+            sums.arrivals[group] += 1
+            sums.staleness[group] += staleness
+            sums.oldest[group] = max(sums.oldest[group], staleness)
+            sums.bins[group if by_group else 0, staleness_bin(staleness)] += 1
+            times.sojourn[group] += e.world[0].clock - task.dispatched_at
+            times.waiting[group] += task.started_at - task.reached_at
+            e.world[0].step += 1
+            done += 1
+        else:
+            times.lost[group] += 1
+        engine.free(e, client)
+        if not routed:
+            chosen, prob = engine.choose(e, client)
+        engine.send(e, sums, slot, chosen, prob, e.world[0].local_steps, began)
+        if not applied and e.world[0].sequence >= most:
+            break
+    return done, rows, True
+
+
+@bare
+def close(e: Engine, sums: Tally, lasted: float) -> None:
+    """Close the time integrals: every task still in a queue has been there until now."""
+    levels = sums.level_time.shape[1]
+    for client in range(e.clients.size):
+        group, length = e.clients[client].group, e.clients[client].length
+        sums.task_time[group] += length * lasted
+        for level in range(1, min(length + 1, levels)):
+            sums.level_time[group, level] += lasted
+
+
+class Task(NamedTuple):
+    """One task that has come back, for an online loop."""
+
+    slot: int
+    client: int
+    prob: float
+    dispatched_at: float
+    started_at: float
+    applied_at: float
+    dispatched_step: int
+    applied_step: int
+    work: int
+    applied: bool
+
+
+class OnlineEngine:
+    """The engine driven from Python, where timing depends on the values that training computes.
+
+    >>> from sojourn.random import keys
+    >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
+    >>> online = OnlineEngine(fleet, Plan.uniform(fleet, 4), Scenario(), np.ones(4, np.int64), keys(1))
+    >>> for task in online.tasks(3):
+    ...     sent_to = online.send(work=task.applied_step + 1)
+    >>> online.step
+    3
+    """
+
+    def __init__(
+        self, fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]
+    ) -> None:
+        self._run = build(fleet, plan, scenario, queues, keys)
+        self._sums = tally(fleet.groups, 2, 1)
+        self._patience = Patience(self._run)
+        self._last: Task | None = None
+
+    @property
+    def step(self) -> int:
+        """Updates applied so far."""
+        return int(self._run.world["step"][0])
+
+    def started_at(self, slot: int) -> float:
+        """When the client began to serve the task in this slot; NaN = not yet."""
+        return float(self._run.slots[slot]["started_at"])
+
+    def tasks(self, steps: int) -> Iterator[Task]:
+        """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher sends."""
+        stop = self.step + steps
+        while self.step < stop:
+            yield self.arrive()
+            if self._last is not None:
+                self.send()
+
+    def arrive(self) -> Task:
+        """The next task that ends; `send` must follow."""
+        slot, applied = PAUSED, False
+        while slot == PAUSED:
+            most = int(self._run.world["sequence"][0]) + SPAN
+            slot, applied = engine.arrive(self._run, self._sums, 0.0, most)
+            self._patience.look(int(applied), int(slot >= 0 and not applied), slot != NOBODY)
+        task, world = self._run.slots[slot], self._run.world[0]
+        ended = Task(
+            slot=int(slot),
+            client=int(task["client"]),
+            prob=float(task["prob"]),
+            dispatched_at=float(task["dispatched_at"]),
+            started_at=float(task["started_at"]),
+            applied_at=float(world["clock"]),
+            dispatched_step=int(task["dispatched_step"]),
+            applied_step=self.step if applied else -1,
+            work=int(task["work"]),
+            applied=bool(applied),
+        )
+        engine.free(self._run, ended.client)
+        self._run.world["step"] += int(applied)
+        self._last = ended
+        return ended
+
+    def send(self, client: int | None = None, work: int | None = None) -> int:
+        """Dispatch the next task: to `client`, or to whom the dispatcher chooses; returns the client."""
+        if self._last is None:
+            raise InvalidInput("send must follow an ended task, got a second send; take the next task first")
+        chosen, prob = engine.choose(self._run, self._last.client) if client is None else (client, np.nan)
+        steps = int(self._run.world["local_steps"][0]) if work is None else work
+        engine.send(self._run, self._sums, self._last.slot, chosen, prob, steps, 0.0)
+        self._last = None
+        return int(chosen)
+
+
+class Patience:
+    """Watches a run from call to call, and says what is wrong where it cannot go on or gets nowhere."""
+
+    def __init__(self, run: Engine) -> None:
+        self._world = run.world
+        self._since = 0
+        self._lost = 0
+
+    def look(self, applied: int, lost: int, alive: bool) -> None:
+        """Take note of what a call did; an error where nothing will ever happen again, or nothing does for long."""
+        step, events = int(self._world["step"][0]), int(self._world["sequence"][0])
+        if applied > 0:
+            self._since, self._lost = events, 0
+            return
+        self._lost += lost
+        if not alive and lost == 0:
+            raise InvalidInput(
+                f"the run came to a stop after {step} steps: no client will finish another task; "
+                "let clients come back, or their rates not vanish"
+            )
+        if events - self._since >= MOST_EVENTS:
+            reason = "clients come and go, and none finishes a task while it is there; let them stay longer"
+            if self._lost > 0:
+                reason = (
+                    f"{self._lost:,} tasks were lost, and none came back; lower the loss, or let clients stay longer"
+                )
+            raise InvalidInput(
+                f"the run gets nowhere: no update was applied in {MOST_EVENTS:,} events after step {step}; {reason}"
+            )
+
+
+def in_flight(e: Engine) -> dict[str, NDArray[Any]]:
+    """Columns of the tasks that have not ended, in the order of their dispatch."""
+    tasks = e.slots[np.lexsort((np.arange(e.slots.size), e.slots["dispatched_step"]))]
+    size = tasks.size
+    return {
+        "client": tasks["client"].astype(np.int32),
+        **{key: tasks[key] for key in ("prob", "dispatched_at", "started_at", "finished_at")},
+        "applied_at": np.full(size, np.nan),
+        "dispatched_step": tasks["dispatched_step"],
+        "applied_step": np.full(size, -1, np.int64),
+        "work": np.zeros(size, np.int32),
+        "fate": np.full(size, IN_FLIGHT, np.int8),
+    }

@@ -1,0 +1,342 @@
+"""The event engine: any law, links, a busy server, clients that come and go; tasks in, tasks out.
+
+One task's way: sent -> downlink -> queue of its client -> service -> uplink -> server (FIFO) -> applied. `arrive` runs
+the clock to the next task that is applied or lost, `send` dispatches the next one; a loop in compiled code drives both
+for `simulate`, and an online loop drives them from Python where timing depends on the model's values.
+
+State lives in a few arrays of records, so that the compiled functions that pass it to each other pass little. A client
+and a slot are 64 bytes each, and indices are unsigned, because a signed one would be tested for counting from the end.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.compiled import bare, hot
+from sojourn.random import MOVE, mix, unit
+from sojourn.timing.simulate.draws import LAW, PIECE, draw, named
+from sojourn.timing.simulate.event_tree import FACTS, clear, id_of, kind_of, pop, push
+from sojourn.timing.simulate.jump_chain import Tally
+from sojourn.timing.simulate.schedules import SCHEDULE, finish, next_toggle, work_until
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Records = NDArray[Any]
+
+SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
+ROUTED, PURE, SHUFFLED, IDLE = range(4)  # dispatchers
+NOBODY, PAUSED = -1, -2  # instead of a slot: no task will ever end; too many events without one
+
+
+def _law(prefix: str) -> list[tuple[str, str]]:
+    return [(f"{prefix}_{name}", kind) for name, kind in LAW]
+
+
+GROUP = np.dtype(
+    [
+        *[("first", "u4"), ("members", "u4"), ("sampling", "f8")],
+        *[("keep", "f8"), ("other", "i8")],  # alias table over groups
+        *[("service_time", "f8"), *_law("service")],  # mean of one local step
+        *[("uplink_time", "f8"), *_law("uplink"), ("downlink_time", "f8"), *_law("downlink")],
+        *SCHEDULE,
+    ]
+)
+CLIENT = np.dtype(
+    [
+        *[("group", "u4"), ("head", "u4"), ("tail", "u4"), ("length", "u4")],
+        *[("service", "u8"), ("sent", "i8"), ("toggled", "i8")],  # the next draw: its piece of the stream, or its nth
+        *[("outstanding", "u4"), ("idle_place", "u4"), ("there", "u4"), ("seat", "u4")],
+        *[("remaining", "f8")],  # work of the service that stopped when the client left, else NaN
+    ]
+)
+SLOT = np.dtype(
+    [
+        *[("client", "u4"), ("following", "u4"), ("work", "u4"), ("nth", "u4"), ("dispatched_step", "i8")],
+        *[("dispatched_at", "f8"), ("reached_at", "f8"), ("started_at", "f8"), ("finished_at", "f8"), ("prob", "f8")],
+    ]
+)
+WORLD = np.dtype(
+    [
+        *[("clock", "f8"), ("step", "i8"), *FACTS],
+        *[("dispatcher", "i8"), ("local_steps", "i8"), ("one_draw", "i8"), ("changing", "i8")],
+        *[("server_time", "f8"), *_law("server")],
+        *[("server_head", "i8"), ("server_tail", "i8"), ("server_length", "i8"), ("server_nth", "i8")],
+        *[("turn", "i8"), ("idlers", "i8"), ("routing", "u8"), ("service_key", "u8"), ("server_key", "u8")],
+        *[("uplink_key", "u8"), ("downlink_key", "u8"), ("loss_key", "u8"), ("toggle_key", "u8")],
+    ]
+)
+
+
+class Engine(NamedTuple):
+    """A run: what it is made of and where it stands."""
+
+    world: Records  # [one record]
+    groups: Records
+    clients: Records
+    slots: Records
+    tree: Records  # of events, and their seats
+    seats: Records
+    numbers: Floats  # measured durations, tables of comings and goings, changes of rates
+    idle: Integers  # clients without a task, the first world.idlers of them
+    order: Integers  # shuffled: the clients' turns
+
+
+@hot
+def begin(e: Engine, client: int, now: float) -> None:
+    """Start or resume service of the first task in a client's queue."""
+    mine = e.clients[client]
+    slot, group = mine.head, mine.group
+    left = mine.remaining
+    if np.isnan(left):
+        law = e.groups[group]
+        e.slots[slot].started_at = now
+        key = mine.service
+        e.clients[client].service = key + PIECE
+        steps = 1 if e.world[0].one_draw else e.slots[slot].work
+        left = 0.0
+        for _ in range(steps):
+            x, key = draw(
+                law.service_code,
+                law.service_shape,
+                law.service_scale,
+                law.service_first,
+                law.service_size,
+                e.numbers,
+                key,
+            )
+            left += x
+        left *= law.service_time
+    ends_at = finish(e.groups, group, now, left, e.numbers) if e.world[0].changing else now + left
+    e.clients[client].remaining = np.nan
+    e.clients[client].seat = push(e.world, e.tree, e.seats, ends_at, client, SERVED)
+
+
+@hot
+def join(e: Engine, sums: Tally, slot: int, now: float, began: float) -> None:
+    """A task reaches its client's queue."""
+    client = e.slots[slot].client
+    e.slots[slot].reached_at = now
+    waiting = e.clients[client].length
+    e.clients[client].length = waiting + 1
+    if waiting == 0:
+        e.clients[client].head = slot
+        if e.clients[client].there:
+            begin(e, client, now)
+    else:
+        e.slots[e.clients[client].tail].following = slot
+    e.clients[client].tail = slot
+    group = e.clients[client].group
+    sums.task_time[group] -= now - began
+    if waiting + 1 < sums.level_time.shape[1]:
+        sums.level_time[group, waiting + 1] -= now - began
+
+
+@hot
+def leave(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
+    """The first task leaves its client's queue; the next one begins."""
+    slot = e.clients[client].head
+    found = e.clients[client].length
+    group = e.clients[client].group
+    e.slots[slot].finished_at = now
+    e.clients[client].length = found - 1
+    e.clients[client].head = e.slots[slot].following
+    sums.task_time[group] += now - began
+    if found < sums.level_time.shape[1]:
+        sums.level_time[group, found] += now - began
+    if found > 1 and e.clients[client].there:
+        begin(e, client, now)
+    return slot
+
+
+@bare
+def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
+    """A client comes or goes; returns the slot that is lost by it, or NOBODY."""
+    group = e.clients[client].group
+    there = e.clients[client].there == 0
+    e.clients[client].there = there
+    e.clients[client].toggled += 1
+    nth = e.clients[client].toggled
+    upcoming = next_toggle(e.groups, group, client, e.world[0].toggle_key, there, now, nth, e.numbers)
+    if upcoming < np.inf:
+        push(e.world, e.tree, e.seats, upcoming, client, TOGGLES)
+    if e.clients[client].length == 0:
+        return NOBODY
+    if there:
+        begin(e, client, now)
+        return NOBODY
+    ends_at = clear(e.world, e.tree, e.seats, e.clients[client].seat)
+    if e.groups[group].lose:
+        slot = leave(e, sums, client, now, began)
+        e.slots[slot].finished_at = np.nan
+        return slot
+    changing = e.world[0].changing
+    left = work_until(e.groups, group, now, ends_at, e.numbers) if changing else ends_at - now
+    e.clients[client].remaining = left
+    return NOBODY
+
+
+@bare
+def serve(e: Engine, now: float) -> None:
+    """The server begins with the first update in its queue."""
+    law = e.world[0]
+    key = named(law.server_key, 0, law.server_nth)
+    x, _ = draw(law.server_code, law.server_shape, law.server_scale, law.server_first, law.server_size, e.numbers, key)
+    e.world[0].server_nth += 1
+    push(e.world, e.tree, e.seats, now + x * law.server_time, 0, SERVER)
+
+
+@bare
+def to_server(e: Engine, slot: int, now: float) -> None:
+    """An update reaches a server that takes time."""
+    if e.world[0].server_length == 0:
+        e.world[0].server_head = slot
+        serve(e, now)
+    else:
+        e.slots[e.world[0].server_tail].following = slot
+    e.world[0].server_tail = slot
+    e.world[0].server_length += 1
+
+
+@bare
+def from_server(e: Engine, now: float) -> int:
+    """The server has applied the first update in its queue and goes on with the next."""
+    slot = e.world[0].server_head
+    e.world[0].server_head = e.slots[slot].following
+    e.world[0].server_length -= 1
+    if e.world[0].server_length > 0:
+        serve(e, now)
+    return slot
+
+
+@bare
+def to_uplink(e: Engine, slot: int, now: float) -> None:
+    """A finished task takes its uplink."""
+    client = e.slots[slot].client
+    law = e.groups[e.clients[client].group]
+    key = named(e.world[0].uplink_key, client, e.slots[slot].nth)
+    x, _ = draw(law.uplink_code, law.uplink_shape, law.uplink_scale, law.uplink_first, law.uplink_size, e.numbers, key)
+    push(e.world, e.tree, e.seats, now + x * law.uplink_time, slot, RETURNS)
+
+
+@hot
+def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
+    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost).
+
+    NOBODY if none will; PAUSED where none has by the time that `most` events have been set: call again.
+    """
+    at_once = e.world[0].server_time == 0.0
+    while True:
+        now, event = pop(e.world, e.tree, e.seats)
+        if now == np.inf:
+            return NOBODY, False
+        e.world[0].clock = now
+        kind, number = kind_of(event), id_of(event)
+        if kind == SERVED:
+            slot = leave(e, sums, number, now, began)
+            group = e.clients[number].group
+            loss = e.groups[group].loss
+            if loss > 0.0 and unit(mix(named(e.world[0].loss_key, number, e.slots[slot].nth))) < loss:
+                return slot, False
+            if e.groups[group].uplink_time > 0.0:
+                to_uplink(e, slot, now)
+            elif at_once:
+                return slot, True
+            else:
+                to_server(e, slot, now)
+        elif kind == REACHES:
+            join(e, sums, number, now, began)
+        elif kind == RETURNS:
+            if at_once:
+                return number, True
+            to_server(e, number, now)
+        elif kind == SERVER:
+            return from_server(e, now), True
+        else:
+            slot = toggle(e, sums, number, now, began)
+            if slot != NOBODY:
+                return slot, False
+            if e.world[0].sequence >= most:  # only comings and goings can go on for ever without a task that ends
+                return PAUSED, False
+
+
+@hot
+def choose(e: Engine, finisher: int) -> tuple[int, float]:
+    """The client that gets the next task, and the probability with which it was drawn."""
+    clients, dispatcher = e.clients.size, e.world[0].dispatcher
+    if dispatcher == PURE:
+        return finisher, 1.0 / clients
+    key = e.world[0].routing + MOVE
+    u = unit(mix(key))
+    e.world[0].routing = key
+    if dispatcher == IDLE:
+        size = e.world[0].idlers
+        return e.idle[np.int64(u * size)], 1.0 / size
+    if dispatcher == SHUFFLED:
+        turn = e.world[0].turn
+        e.world[0].turn = (turn + 1) % clients
+        # the order is made as it is used: each turn takes one of those that have not had theirs
+        other = turn + np.int64(u * (clients - turn))
+        e.order[turn], e.order[other] = e.order[other], e.order[turn]
+        return e.order[turn], 1.0 / clients
+    column = u * e.groups.size
+    group = np.uint32(column)
+    if column - group >= e.groups[group].keep:
+        group = np.uint32(e.groups[group].other)
+    client: Any = np.int64(e.groups[group].first)
+    members = e.groups[group].members
+    if members > 1:
+        key += MOVE
+        client += np.int64(np.uint32(unit(mix(key)) * members))
+        e.world[0].routing = key
+    return client, e.groups[group].sampling
+
+
+@hot
+def free(e: Engine, client: int) -> None:
+    """One task of the client has ended; only the idle dispatcher needs to know."""
+    if e.world[0].dispatcher != IDLE:
+        return
+    e.clients[client].outstanding -= 1
+    if e.clients[client].outstanding == 0:
+        size = e.world[0].idlers
+        e.idle[size] = client
+        e.clients[client].idle_place = size
+        e.world[0].idlers = size + 1
+
+
+@hot
+def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, began: float) -> None:
+    """Dispatch a task in `slot` to `client`, now, with the model of the present step."""
+    now = e.world[0].clock
+    task = e.slots[slot]
+    task.client = client
+    task.nth = e.clients[client].sent
+    task.work = work
+    task.prob = prob
+    task.dispatched_step = e.world[0].step
+    task.dispatched_at = now
+    task.reached_at = task.started_at = task.finished_at = np.nan
+    e.clients[client].sent += 1
+    if e.world[0].dispatcher == IDLE:
+        e.clients[client].outstanding += 1
+        if e.clients[client].outstanding == 1:
+            size = e.world[0].idlers - 1
+            e.world[0].idlers = size
+            last, place = e.idle[size], e.clients[client].idle_place
+            e.idle[place] = last
+            e.clients[last].idle_place = place
+    law = e.groups[e.clients[client].group]
+    if law.downlink_time == 0.0:
+        join(e, sums, slot, now, began)
+        return
+    x, _ = draw(
+        law.downlink_code,
+        law.downlink_shape,
+        law.downlink_scale,
+        law.downlink_first,
+        law.downlink_size,
+        e.numbers,
+        named(e.world[0].downlink_key, client, task.nth),
+    )
+    push(e.world, e.tree, e.seats, now + x * law.downlink_time, slot, REACHES)

@@ -1,0 +1,312 @@
+"""One run, whatever drives it: the jump chain, the event engine, rounds or periods behind one interface."""
+
+from collections.abc import Iterator, Mapping
+from threading import Event
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.compiled import cold
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.plan import Plan
+from sojourn.random import START, keys
+from sojourn.scenario import QUEUED, Scenario
+from sojourn.timing.simulate import drive, jump_chain
+from sojourn.timing.simulate.engine import Engine
+from sojourn.timing.simulate.jump_chain import Tally
+from sojourn.timing.simulate.rounds import Scratch, play_periods, play_rounds
+from sojourn.timing.simulate.start import place
+from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT
+
+Columns = Mapping[str, NDArray[Any]]
+ENGINES = ("auto", "jump chain", "events")
+_PIECE = 100_000
+_ROWS = 4_000_000  # tasks of rounds that are held at once
+
+
+class Runner(Protocol):
+    """A run that can be advanced, either tallied or recorded."""
+
+    name: str
+
+    @property
+    def steps(self) -> int:
+        """Updates applied so far."""
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        """Apply at least `steps` more updates and add them up, fewer once `stop` is set; returns the time they took."""
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        """Apply at least `steps` more updates, fewer once `stop` is set; returns their tasks as columns of a Trace."""
+
+    def in_flight(self) -> Columns:
+        """The tasks that have not come back."""
+
+
+def runner(
+    fleet: Fleet,
+    plan: Plan,
+    *,
+    start: str,
+    seed: int,
+    replication: int = 0,
+    scenario: Scenario | None = None,
+    engine: str = "auto",
+) -> Runner:
+    """A run at its beginning, on the engine that fits (or the one asked for)."""
+    scene = scenario or Scenario()
+    if engine not in ENGINES:
+        raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, got '{engine}'")
+    plan.check(fleet)
+    mine = keys(seed, replication)
+    rng = np.random.default_rng(int(mine[START]))
+    if scene.dispatcher.name not in QUEUED:
+        if engine == "jump chain":
+            raise InvalidInput(f"the jump chain knows only routed tasks, got {scene.dispatcher.name}; use engine auto")
+        return _Rounds(fleet, plan, scene, mine)
+    if start == "stationary" and not (scene.plain and fleet.exponential):
+        raise InvalidInput(
+            "start stationary needs the paper's network (exponential, routed, no links, no server time), "
+            "this scenario has more; use start even or routed"
+        )
+    queues = place(start, fleet, plan, rng)
+    plain = scene.plain and fleet.exponential
+    if engine == "jump chain" and not plain:
+        raise InvalidInput(
+            "the jump chain draws who finishes next and never a duration: it needs exponential service, routed tasks, "
+            "no links, and it cannot key service times by task; use engine events"
+        )
+    if engine == "jump chain" and not jump_chain.bearable(fleet):
+        raise InvalidInput("the rates of this fleet are too far apart for the jump chain; use engine events")
+    if engine != "events" and _jumps(fleet, scene):
+        return _JumpChain(fleet, plan, queues, mine)
+    return _Events(fleet, plan, scene, queues, mine)
+
+
+class _JumpChain:
+    name = "jump chain"
+
+    def __init__(self, fleet: Fleet, plan: Plan, queues: NDArray[np.int64], mine: NDArray[np.uint64]) -> None:
+        self._net = jump_chain.network(fleet, plan)
+        self._run = jump_chain.state(self._net, queues, mine)
+        self._sampling = plan.sampling
+        self._nothing = jump_chain.tally(fleet.groups, 2, 1)
+
+    @property
+    def steps(self) -> int:
+        return int(self._run.step[0])
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before, busy_before = sums.task_time.copy(), sums.level_time[:, 1].copy()
+        lasted = jump_chain.advance(self._net, self._run, sums, jump_chain.rows(0), steps)
+        # without links a task is in its client's queue from dispatch to application
+        stayed = sums.task_time - before
+        times.sojourn[...] += stayed
+        times.waiting[...] += stayed - (sums.level_time[:, 1] - busy_before)
+        return lasted
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        begin = self.steps
+        out = jump_chain.rows(steps)
+        jump_chain.advance(self._net, self._run, self._nothing, out, steps)
+        return {
+            "client": out.client.astype(np.int32),
+            "prob": self._sampling[self._net.group[out.client]],
+            "dispatched_at": out.dispatched_at,
+            "started_at": out.started_at,
+            "finished_at": out.applied_at,
+            "applied_at": out.applied_at,
+            "dispatched_step": out.dispatched_step,
+            "applied_step": np.arange(begin, begin + steps, dtype=np.int64),
+            "work": np.ones(steps, dtype=np.int32),
+            "fate": np.full(steps, APPLIED, dtype=np.int8),
+        }
+
+    def in_flight(self) -> Columns:
+        run = self._run
+        owner, place_in_queue, slots = jump_chain.waiting_tasks(run)
+        return {
+            "client": owner.astype(np.int32),
+            "prob": self._sampling[self._net.group[owner]],
+            "dispatched_at": run.dispatched_at[slots],
+            "started_at": np.where(place_in_queue == 0, run.begun[owner], np.nan),
+            "finished_at": np.full(owner.size, np.nan),
+            "dispatched_step": run.dispatched_step[slots],
+            **_unfinished(owner.size),
+        }
+
+
+class _Events:
+    name = "events"
+
+    def __init__(
+        self, fleet: Fleet, plan: Plan, scene: Scenario, queues: NDArray[np.int64], mine: NDArray[np.uint64]
+    ) -> None:
+        self._engine = drive.build(fleet, plan, scene, queues, mine)
+        self._patience = drive.Patience(self._engine)
+        self._sums = jump_chain.tally(fleet.groups, 2, 1)
+        self._times = drive.stays(fleet.groups)
+
+    @property
+    def steps(self) -> int:
+        return int(self._engine.world["step"][0])
+
+    @property
+    def _clock(self) -> float:
+        return float(self._engine.world["clock"][0])
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before, last = self._clock, self.steps + steps
+        while self.steps < last and not _set(stop):
+            self._advance(sums, times, drive.task_rows(0), last - self.steps, before)
+        drive.close(self._engine, sums, self._clock - before)
+        return self._clock - before
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        pieces = [drive.task_rows(0)._asdict()]
+        last = self.steps + steps
+        while self.steps < last and not _set(stop):
+            left = last - self.steps
+            out = drive.task_rows(left + 16)
+            filled = self._advance(self._sums, self._times, out, left, self._clock)
+            whole = 2 * filled > left  # else a copy, so that the room is given back
+            pieces.append({key: c[:filled] if whole else c[:filled].copy() for key, c in out._asdict().items()})
+        return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+
+    def _advance(self, sums: Tally, times: drive.Stays, out: drive.TaskRows, steps: int, began: float) -> int:
+        """Go on for a while; returns the tasks that ended."""
+        applied, ended, alive = drive.advance(self._engine, sums, times, out, steps, began)
+        self._patience.look(applied, ended - applied, alive)
+        return ended
+
+    def in_flight(self) -> Columns:
+        return drive.in_flight(self._engine)
+
+
+class _Rounds:
+    """Rounds with a barrier, and periodic calls: whole rounds or periods at a time."""
+
+    def __init__(self, fleet: Fleet, plan: Plan, scene: Scenario, mine: NDArray[np.uint64]) -> None:
+        self._scene, self._fleet = scene, fleet
+        self.name = scene.dispatcher.name
+        self._engine = self._build(fleet, plan, scene, mine)
+        if self.name == "periodic":
+            self._tasks = self._batch = _number("contacts", scene.dispatcher.contacts, fleet.clients, "clients")
+            if plan.concurrency != fleet.clients:
+                sizes = f"got {plan.concurrency} and {fleet.clients} clients"
+                raise InvalidInput(f"dispatcher periodic keeps every client at work: concurrency must be n, {sizes}")
+            if not (np.isinf(fleet.uplink_rate).all() and np.isinf(fleet.downlink_rate).all()):
+                raise InvalidInput("dispatcher periodic has its interaction time instead of links; remove the links")
+        else:
+            self._tasks = _number("concurrency", plan.concurrency, fleet.clients, "clients")
+            self._batch = _number("wait", scene.dispatcher.wait or self._tasks, self._tasks, "tasks of a round")
+        size = self._tasks
+        self._scratch = Scratch(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
+
+    @staticmethod
+    def _build(fleet: Fleet, plan: Plan, scene: Scenario, mine: NDArray[np.uint64]) -> Engine:
+        queued = Scenario(local_steps=scene.local_steps, one_draw=scene.one_draw)
+        made = drive.build(fleet, plan, queued, np.zeros(fleet.clients, np.int64), mine)
+        return made._replace(slots=np.zeros(fleet.clients, made.slots.dtype))
+
+    @property
+    def steps(self) -> int:
+        return int(self._engine.world["step"][0])
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        pieces = list(self._pieces(steps, stop))
+        return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+
+    def _pieces(self, steps: int, stop: Event | None) -> Iterator[Columns]:
+        """At least one round, and not too many at once."""
+        last = self.steps + steps
+        while True:
+            left = min(last - self.steps, _PIECE)
+            yield self._play(min(-(-left // self._batch), max(1, _ROWS // self._tasks)))
+            if self.steps >= last or _set(stop):
+                return
+
+    def _play(self, number: int) -> dict[str, NDArray[Any]]:
+        """Play so many rounds or periods."""
+        out = drive.task_rows(number * self._tasks)
+        how = self._scene.dispatcher
+        if self.name == "periodic":
+            play_periods(self._engine, out, number, self._batch, how.waiting + how.interaction)
+        else:
+            play_rounds(self._engine, self._scratch, out, number, self._batch, how.interaction)
+        return out._asdict()
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before = float(self._engine.world["clock"][0])
+        for piece in self._pieces(steps, stop):
+            self._add(piece, sums, times)
+        return float(self._engine.world["clock"][0]) - before
+
+    def _add(self, rows: Columns, sums: Tally, times: drive.Stays) -> None:
+        applied = rows["fate"] == APPLIED
+        group = self._fleet.group_of_client[rows["client"]]
+        mine = group[applied]
+        staleness = (rows["applied_step"] - rows["dispatched_step"])[applied]
+        sojourn = (rows["applied_at"] - rows["dispatched_at"])[applied]
+        size = self._fleet.groups
+        sums.arrivals[...] += np.bincount(mine, minlength=size)
+        sums.staleness[...] += np.bincount(mine, weights=staleness, minlength=size).astype(np.int64)
+        np.maximum.at(sums.oldest, mine, staleness)
+        bins = np.searchsorted(jump_chain.bin_edges(), staleness, side="right") - 1
+        np.add.at(sums.bins, (mine if sums.bins.shape[0] > 1 else 0, bins), 1)
+        times.sojourn[...] += np.bincount(mine, weights=sojourn, minlength=size)
+        times.lost[...] += np.bincount(group[~applied], minlength=size)
+        spent = np.bincount(group, weights=self._busy(rows), minlength=size)
+        sums.task_time[...] += spent
+        sums.level_time[:, 1] += spent
+
+    def _busy(self, rows: Columns) -> NDArray[np.float64]:
+        """Time that a client spent on each task: on one that is dropped, until the end of its round."""
+        ends = np.repeat(rows["applied_at"][:: self._tasks], self._tasks)  # the first of every round is applied
+        until = np.fmin(rows["finished_at"], ends)
+        return np.asarray(until - np.fmin(rows["started_at"], until))
+
+    def in_flight(self) -> Columns:
+        if self.name == "rounds":
+            return {key: np.empty(0, dtype=kind) for key, kind in COLUMNS.items()}
+        tasks, size = self._engine.slots, self._fleet.clients
+        return {
+            "client": np.arange(size, dtype=np.int32),
+            "prob": np.full(size, 1 / size),
+            "dispatched_at": tasks["dispatched_at"].copy(),
+            "started_at": tasks["dispatched_at"].copy(),
+            "finished_at": np.full(size, np.nan),
+            "dispatched_step": tasks["dispatched_step"].copy(),
+            **_unfinished(size),
+        }
+
+
+def _set(stop: Event | None) -> bool:
+    return stop is not None and stop.is_set()
+
+
+def first_use(fleet: Fleet, scenario: Scenario, engine: str) -> bool:
+    """Whether the engine for this run has still to be compiled on this machine."""
+    return cold("jump_chain.advance" if engine != "events" and _jumps(fleet, scenario) else "drive.advance")
+
+
+def _jumps(fleet: Fleet, scenario: Scenario) -> bool:
+    """Whether the jump chain is the engine for this run, unless another is asked for."""
+    return scenario.plain and fleet.exponential and jump_chain.bearable(fleet)
+
+
+def _unfinished(size: int) -> dict[str, NDArray[Any]]:
+    return {
+        "applied_at": np.full(size, np.nan),
+        "applied_step": np.full(size, -1, dtype=np.int64),
+        "work": np.zeros(size, dtype=np.int32),
+        "fate": np.full(size, IN_FLIGHT, dtype=np.int8),
+    }
+
+
+def _number(name: str, value: int | None, most: int, of: str) -> int:
+    if value is None or not 1 <= value <= most:
+        raise InvalidInput(f"{name} must be between 1 and the {most} {of} for this dispatcher, got {value}")
+    return int(value)

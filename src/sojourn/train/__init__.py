@@ -1,1 +1,0 @@
-"""Training on the virtual clock: what the tasks of a Trace were worth."""

@@ -1,0 +1,358 @@
+"""What every method of the table does, whatever its options: the same properties for all of them."""
+
+from dataclasses import fields, replace
+from functools import cache
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from small_runs import FLEET, PROBLEM, simulated
+from sojourn import InvalidInput
+from sojourn.availability import Availability
+from sojourn.learning.algorithms.base import Setting
+from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
+from sojourn.learning.data.digits import digits
+from sojourn.learning.data.partition import partition
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.models.load import load_model
+from sojourn.learning.replay.federation import Federation
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.replay.server_step import ServerStep
+from sojourn.learning.replay.timeline import Recorded
+from sojourn.learning.run.store import Store
+
+STEPS = 60
+PLAIN = Local(rate=0.2, batch_size=4)
+THREE = Local(3, None, batch_size=4, rate=0.1, momentum=0.5, weight_decay=0.01, proximal=0.1, clip=3.0)
+EPOCH = Local(epochs=1, rate=0.1, batch_size=4, schedule=Schedule.parse("drops(at=30, by=0.5)"))
+SGD, MOMENTUM = ServerStep(rate=0.1), ServerStep("momentum", rate=0.05, momentum=0.5)
+ADAM = ServerStep("adam", rate=0.05, schedule=Schedule.parse("cosine(end=120)"))
+CLOCK = "contacts=2, waiting=0.5, interaction=0.25"
+
+TABLE = [
+    ("generalized-asyncsgd", SGD, PLAIN),
+    ("generalized-asyncsgd", MOMENTUM, THREE),
+    ("generalized-asyncsgd", ADAM, EPOCH),
+    ("asyncsgd", SGD, PLAIN),
+    ("asyncsgd(assignment=pure, steps=adaptive)", MOMENTUM, THREE),
+    ("asyncsgd(assignment=shuffled, steps=drop)", ADAM, EPOCH),
+    ("fedavg", SGD, PLAIN),
+    ("fedavg(server_rate=0.7, weights=equal, interaction=0.5)", SGD, THREE),
+    ("fedavg", SGD, EPOCH),
+    ("fedbuff(size=4)", SGD, PLAIN),
+    ("fedbuff(size=3, staleness=root, dispatch=routed)", replace(MOMENTUM, rate=0.1), THREE),
+    ("fedbuff(size=2, server_rate=0.3, distinct=true)", ADAM, EPOCH),
+    (f"favano({CLOCK})", SGD, PLAIN),
+    (f"favano({CLOCK}, reweighting=deterministic, keep=0.5)", SGD, THREE),
+    (f"quafl({CLOCK})", SGD, PLAIN),
+    (f"quafl({CLOCK}, bits=20, side=0.001, rescale=false)", SGD, THREE),
+    (f"quafl({CLOCK}, bits=32, server_average=false, client_average=false)", SGD, PLAIN),
+    ("fedasync", SGD, PLAIN),
+    ("fedasync(alpha=0.9, staleness=hinge, a=10, b=2, dispatch=pure)", SGD, THREE),
+    ("fedasync(staleness=constant, most=4, dispatch=routed)", SGD, EPOCH),
+]
+LOCALS = {id(PLAIN): "one step", id(THREE): "three steps", id(EPOCH): "an epoch"}
+NAMES = [f"{text}, {server.kind}, {LOCALS[id(local)]}" for text, server, local in TABLE]
+every = pytest.mark.parametrize("number", range(len(TABLE)), ids=NAMES)
+
+
+@cache
+def case_of(number):
+    """Each entry on its own timing; some with more tasks than clients, or clients sampled unequally."""
+    text, server, local = TABLE[number]
+    method = algorithm(text, server)
+    tasks = {"generalized-asyncsgd": 9, "asyncsgd": 5, "fedavg": 4, "fedbuff": 5, "fedasync": 4}.get(method.name)
+    return simulated(method, local, weights=(1.0, 2.0), tasks=tasks)
+
+
+@cache
+def story_of(number):
+    """One run, watched at every step."""
+    case, story = case_of(number), SimpleNamespace(at=[], infos=[], dispatched=0)
+    replay = case.replay(watched(case.method, story))
+    for received in range(case.steps + 1):
+        replay.advance(received)
+        distinct = {pinned.sent.params.data_ptr() for pinned in replay.pending.values()}
+        facts = {"pinned": len(replay.pending), "distinct": len(distinct), "version": replay.state.version}
+        story.at.append(SimpleNamespace(received=replay.received, params=replay.params, **facts))
+    story.replay = replay
+    return story
+
+
+def watched(method, story):
+    """The method; all tensors that it is given are compared to what they were, then and at the end."""
+    kept = []
+
+    def unchanged(call):
+        def checked(*given):
+            before = [(tensor, tensor.clone()) for tensor in tensors(given)]
+            result = call(*given)
+            assert all(torch.equal(tensor, copy) for tensor, copy in before)
+            kept.extend(before)
+            return result
+
+        return checked
+
+    def apply(state, arrival):
+        state, info = unchanged(method.apply)(state, arrival)
+        story.infos.append((info, arrival))
+        return state, info
+
+    def send(state, client):
+        story.dispatched += 1
+        return unchanged(method.send)(state, client)
+
+    story.kept = kept
+    calls = {name: unchanged(getattr(method, name)) for name in ("init", "start", "finish", "tick")}
+    facts = {"bits_each_way": method.bits_each_way, "remembers": method.remembers}
+    return SimpleNamespace(apply=apply, send=send, **facts, **calls)
+
+
+def tensors(value):
+    """All tensors within tuples and dicts."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [tensor for one in value for tensor in tensors(one)] if isinstance(value, tuple) else []
+
+
+def same(tree, other):
+    """Whether two trees are equal to the bit."""
+    if isinstance(tree, Tensor):
+        return torch.equal(tree, other)
+    if isinstance(tree, dict):
+        return tree.keys() == other.keys() and all(same(tree[key], other[key]) for key in tree)
+    if isinstance(tree, tuple | list):
+        return len(tree) == len(other) and all(same(a, b) for a, b in zip(tree, other, strict=True))
+    return tree == other
+
+
+def test_every_method_is_in_the_table():
+    assert {algorithm(text).name for text, _, _ in TABLE} == set(ALGORITHMS)
+
+
+@every
+def test_the_same_seed_gives_the_same_bits(number):
+    replay = case_of(number).replay()
+    replay.advance(STEPS)
+    assert same(replay.snapshot(), story_of(number).replay.snapshot())
+
+
+@every
+def test_a_run_that_is_stored_and_taken_up_again_goes_on_to_the_same_bits(number, tmp_path):
+    case, stop = case_of(number), 23 * number % 59
+    begun, store = case.replay(), Store(tmp_path)
+    for received in sorted({0, stop // 2, stop}):
+        begun.advance(received)
+        store.save(received, begun.snapshot())
+    found = Store(tmp_path)
+    step, tree = found.load()
+    assert step == stop
+    assert same(tree, begun.snapshot())
+    resumed = case.replay()
+    resumed.restore(tree)
+    for received in (59, STEPS):
+        resumed.advance(received)
+        found.save(received, resumed.snapshot())
+    whole = story_of(number).replay.snapshot()
+    assert same(resumed.snapshot(), whole)
+    assert same(Store(tmp_path).load(), (STEPS, whole))
+
+
+@every
+def test_no_tensor_is_ever_changed_in_place(number):
+    story = story_of(number)
+    assert len(story.kept) > 3 * STEPS
+    assert all(torch.equal(tensor, copy) for tensor, copy in story.kept)
+
+
+@every
+def test_no_more_models_are_held_than_tasks_are_in_flight(number):
+    tasks = case_of(number).setting.plan.concurrency
+    for here in story_of(number).at:
+        assert here.distinct <= here.pinned <= tasks
+
+
+@every
+def test_the_model_changes_at_most_once_an_update(number):
+    versions = [here.version for here in story_of(number).at]
+    assert versions[0] == 0
+    assert versions[-1] > 0
+    assert all(later - earlier in (0, 1) for earlier, later in pairwise(versions))
+    path = [here.params for here in story_of(number).at]
+    for step in range(len(versions) - 1):
+        if versions[step + 1] == versions[step]:
+            assert torch.equal(path[step + 1], path[step])
+
+
+@every
+def test_used_and_unused_gradients_add_up(number):
+    story, case = story_of(number), case_of(number)
+    used = sum(arrival.update.steps for info, arrival in story.infos if info.used)
+    unused = sum(arrival.update.steps for info, arrival in story.infos if not info.used)
+    tally, trace = story.replay.tally, case.trace
+    assert (tally.gradients, tally.unused) == (used + unused, unused)
+    each = 3 if case.setting.local.epochs else None  # ten examples in batches of four
+    assert tally.gradients == (each * case.steps if each else trace.work[trace.applied].sum())
+    assert used > 0
+    refuses = case.method.name == "asyncsgd" and case.method.steps == "drop"
+    refuses |= getattr(case.method, "distinct", False) or getattr(case.method, "most", None) is not None
+    assert (unused > 0) == refuses
+
+
+@every
+def test_bits_add_up_to_those_of_the_tasks(number):
+    story, case = story_of(number), case_of(number)
+    size = PROBLEM.dimension
+    bits = getattr(case.method, "bits", 32)
+    assert case.method.bits_each_way(size) == (bits * size, bits * size)
+    assert story.replay.tally.bits_up == bits * size * case.steps
+    assert story.replay.tally.bits_down == bits * size * story.dispatched
+    assert story.dispatched == len(case.trace)
+
+
+@every
+def test_the_loss_falls(number):
+    path = [here.params.numpy() for here in story_of(number).at]
+    late = np.mean([PROBLEM.gap(w) for w in path[-10:]])
+    assert late < 0.6 * PROBLEM.gap(path[0])
+
+
+@every
+def test_the_text_of_a_method_reads_back_as_the_method(number):
+    method, server = case_of(number).method, TABLE[number][1]
+    words = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "server"}
+    inside = ", ".join(
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+        for key, value in words.items()
+        if value is not None
+    )
+    assert algorithm(f"{method.name}({inside})", server) == method
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fedsgd", "algorithm must be one of generalized-asyncsgd, asyncsgd, .*, got 'fedsgd'"),
+        ("generalized-asyncsgd(rate=1)", "algorithm generalized-asyncsgd takes no options, got 'rate=1'"),
+        ("asyncsgd(assignment=idle)", "asyncsgd: assignment must be one of random, pure, shuffled, got 'idle'"),
+        ("asyncsgd(steps=none)", "asyncsgd: steps must be one of constant, adaptive, drop, got 'none'"),
+        ("asyncsgd(server=adam)", "algorithm asyncsgd: options are assignment, steps, got 'server=adam'"),
+        ("fedavg(weights=all)", "fedavg: weights must be objective or equal, got 'all'"),
+        ("fedavg(server_rate=0)", "fedavg: server_rate must be positive and finite, got 0"),
+        ("fedavg(server_rate=inf)", "fedavg: server_rate must be positive and finite, got inf"),
+        ("fedavg(interaction=-1)", "interaction must be non-negative and finite, got -1"),
+        ("fedbuff(size=0)", "fedbuff: size must be at least 1, got 0"),
+        ("fedbuff(size=2.5)", "algorithm fedbuff: size must be a whole number, got '2.5'"),
+        ("fedbuff(size=7, distinct=true)", "a buffer of 7 distinct clients needs as many, got 6; lower size"),
+        ("fedbuff(distinct=yes)", "algorithm fedbuff: distinct must be true or false, got 'yes'"),
+        ("fedbuff(server_rate=nan)", "fedbuff: server_rate must be positive and finite, got nan"),
+        ("fedbuff(staleness=square)", "fedbuff: staleness must be none or root, got 'square'"),
+        ("fedbuff(dispatch=pure)", "fedbuff: dispatch must be idle or routed, got 'pure'"),
+        ("favano(reweighting=none)", "favano: reweighting must be stochastic or deterministic, got 'none'"),
+        ("favano(keep=-1)", "favano: keep must be non-negative and finite, got -1"),
+        ("favano(keep=inf)", "favano: keep must be non-negative and finite, got inf"),
+        ("favano(contacts=0)", "contacts must be a whole number of at least 1, got 0"),
+        ("favano(contacts=7)", "contacts must be between 1 and the 6 clients for this dispatcher, got 7"),
+        ("favano(waiting=-1)", "waiting must be non-negative and finite, got -1"),
+        ("quafl(bits=0)", "quafl: bits must lie between 1 and 32, got 0"),
+        ("quafl(bits=33)", "quafl: bits must lie between 1 and 32, got 33"),
+        ("quafl(side=0)", "quafl: side must be positive and finite, got 0"),
+        ("quafl(contacts=0)", "contacts must be a whole number of at least 1, got 0"),
+        ("quafl(rescale=1)", "algorithm quafl: rescale must be true or false, got '1'"),
+        ("fedasync(alpha=0)", r"fedasync: alpha must lie in \(0, 1\], got 0"),
+        ("fedasync(alpha=1.5)", r"fedasync: alpha must lie in \(0, 1\], got 1.5"),
+        ("fedasync(staleness=root)", "fedasync: staleness must be one of constant, polynomial, hinge, got 'root'"),
+        ("fedasync(a=-1)", "fedasync: a must be non-negative and finite, got -1"),
+        ("fedasync(b=nan)", "fedasync: b must be non-negative and finite, got nan"),
+        ("fedasync(most=-1)", "fedasync: most must not be negative, got -1"),
+        ("fedasync(dispatch=shuffled)", "fedasync: dispatch must be idle, pure or routed, got 'shuffled'"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name_rule_and_value(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        simulated(algorithm(text), PLAIN, steps=1).replay()
+
+
+def test_a_round_needs_as_many_clients_as_tasks():
+    with pytest.raises(InvalidInput, match="fedavg needs concurrency <= clients, got 7 > 6; lower the concurrency"):
+        simulated(algorithm("fedavg"), PLAIN, tasks=7, steps=1)
+
+
+@pytest.mark.parametrize("name", ["favano", "quafl"])
+def test_methods_that_interrupt_their_clients_refuse_local_epochs(name):
+    with pytest.raises(InvalidInput, match=f"{name} interrupts clients between local steps: epochs must not be given"):
+        simulated(algorithm(f"{name}({CLOCK})"), EPOCH, steps=1)
+
+
+LINKED = replace(FLEET, uplink_rate=np.array([3.0, 5.0]), downlink_rate=np.array([2.0, 1.0]))
+ROUTED, PURE, SHUFFLED = "generalized-asyncsgd", "asyncsgd(assignment=pure)", "asyncsgd(assignment=shuffled)"
+IDLE = "fedbuff(size=3)"
+
+
+def resumed(case, stop, timeline):
+    """A run that has been taken up again where another stopped."""
+    begun, after = (case.replay(timeline=timeline(case.trace)) for _ in range(2))
+    begun.advance(stop)
+    after.restore(begun.snapshot())
+    return after
+
+
+@pytest.mark.parametrize("stop", [0, 33])
+@pytest.mark.parametrize(
+    ("text", "world"),
+    [
+        (ROUTED, {"tasks": 9}),
+        (ROUTED, {"tasks": 20, "fleet": LINKED}),
+        (ROUTED, {"tasks": 9, "server_rate": 4.0}),
+        (ROUTED, {"tasks": 9, "availability": (Availability("churn", on=4.0, off=2.0, leave="lose", loss=0.2),)}),
+        (PURE, {"tasks": 5}),
+        (SHUFFLED, {"tasks": 8}),
+        (SHUFFLED, {"tasks": 14, "fleet": LINKED}),
+        (IDLE, {"tasks": 4}),
+        (IDLE, {"tasks": 4, "availability": (Availability(loss=0.2),)}),
+        ("fedasync", {"tasks": 5, "fleet": LINKED}),
+    ],
+)
+def test_a_run_over_the_engine_has_the_bits_of_the_run_over_its_trace(text, world, stop):
+    case = simulated(algorithm(text, MOMENTUM), THREE, weights=(1.0, 2.0), **world)
+    whole, recorded, live = case.replay(), resumed(case, stop, Recorded), resumed(case, stop, lambda _: case.live())
+    for replay in (whole, recorded, live):
+        replay.advance(STEPS)
+    assert same(recorded.snapshot(), whole.snapshot())
+    assert torch.equal(live.params, whole.params)
+    # the tasks in flight too: a trace may name a task before it leaves, with the same model
+    assert all(torch.equal(pin.sent.params, whole.pending[name].sent.params) for name, pin in live.pending.items())
+    assert (live.received, live.ended, live.tally.lost) == (whole.received, whole.ended, whole.tally.lost)
+    assert ("availability" in world) == (live.tally.lost > 0)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_running_statistics_stay_between_those_that_clients_sent(name):
+    text = f"{name}(contacts=3, waiting=2, interaction=1)" if name in ("favano", "quafl") else name
+    method, data = algorithm(text, ServerStep(rate=1.0)), digits()
+    local = Local(steps=2, rate=0.5, batch_size=8)
+    case = simulated(method, local, steps=24)
+    module = load_model("cnn(channels=4, norm=batch)", data, "digits", seed=1)
+    federation = Federation(FlatModel(module), data, partition("classes(k=2)", data.train_y, 6, seed=1), local)
+    story = SimpleNamespace(infos=[], dispatched=0)
+    replay = Replay(
+        watched(method, story), federation, case.trace, Setting(FLEET, case.setting.plan, np.ones(6) / 6, local)
+    )
+    for received in range(1, 25):
+        replay.advance(received)
+        sent = torch.stack([federation.first_stats, *(arrival.update.stats for _, arrival in story.infos)])
+        slack = 1e-5 * sent.abs().max()
+        assert (sent.amin(0) - slack <= replay.stats).all()
+        assert (replay.stats <= sent.amax(0) + slack).all()
+        norms = [part for part in federation.model.at(replay.params, replay.stats) if isinstance(part, nn.BatchNorm2d)]
+        assert len(norms) == 2
+        assert all((norm.running_var > 0).all() for norm in norms)
+    assert not torch.equal(replay.stats, federation.first_stats)
