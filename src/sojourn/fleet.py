@@ -20,12 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.types import Floats, Integers
 
 LARGEST_COUNT = 2**53  # up to here every whole number is one
 PIECE = 10_000  # values that are written as text at a time
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_CLIENTS = 10**17
 LEAST_RATE = sys.float_info.min  # below, numbers lose digits, and the mean time 1/rate may be infinite

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.experiments.found import Found
+from sojourn.types import Floats
 
 AXES = {
     "time": "virtual time",
@@ -15,8 +15,6 @@ AXES = {
     "gradients": "gradients computed",
 }
 COLUMNS = ("accuracy", "test_loss", "client_worst", "client_10", "client_50", "client_90")
-
-Floats = NDArray[np.float64]
 
 
 def end_of(run: Found, axis: str) -> float:

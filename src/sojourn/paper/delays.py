@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.fleet import Fleet
 from sojourn.paper.claim import Claim, claim, numbers, printed
@@ -20,8 +19,7 @@ from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.jump_chain import bin_edges
 from sojourn.timing.simulate.summary import Summary, measure
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 STEPS, TASKS = 1_000_000, 1000
 REPLICATIONS = (100, 12)

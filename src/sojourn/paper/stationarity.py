@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
@@ -21,8 +20,7 @@ from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
 from sojourn.timing.exact.analysis import Analysis, analyze
 from sojourn.timing.simulate.transient import transient
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 STEPS = 500
 PAPER = {10: 50, 50: 150}

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.constants import WORKED_EXAMPLE
 from sojourn.fleet import Fleet
@@ -20,8 +19,7 @@ from sojourn.planning.bound.goal import goal
 from sojourn.planning.bound.theorem import best_step, bound, sums
 from sojourn.timing.exact.analysis import Reading
 from sojourn.timing.simulate.summary import Summary, measure
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 FAST, SLOW = 90, 10
 STEPS = 10_000

@@ -13,8 +13,7 @@ from sojourn.planning.bound.family import speed_clusters
 from sojourn.planning.bound.search import Planned
 from sojourn.report.figures import COLOURS, pyplot, save, words
 from sojourn.timing.exact.analysis import analyze
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 POINTS = 60
 

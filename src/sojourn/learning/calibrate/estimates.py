@@ -9,11 +9,10 @@ from math import exp, inf, log1p, sqrt
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 class Bounded(Protocol):

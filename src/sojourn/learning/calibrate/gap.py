@@ -11,14 +11,13 @@ from math import inf
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sojourn.errors import SojournError
 from sojourn.learning.calibrate.estimates import Bracket, Estimate
 from sojourn.learning.calibrate.objective import Objective, mean_of_groups
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 DESCENT = 20  # steps of L-BFGS
 
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from sojourn.learning.calibrate.sample import Bools, Design, batch, generator, still
+from sojourn.learning.calibrate.sample import Design, batch, generator, still
 from sojourn.learning.replay.federation import Federation
+from sojourn.types import Flags, Floats
 
-Floats = NDArray[np.float64]
 MODEL_SEED = 0x7FFF_FFFF_FFFF_FFFF
 
 
@@ -36,7 +35,7 @@ class Sums:
     """sum |d_k|^2; the mean is that over the clients in the same round."""
     away_squared_sum: Floats
     """|sum d_k|^2"""
-    still: Bools
+    still: Flags
     """Clients asked whose gradients are the same in every round, up to rounding."""
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from sojourn.learning.calibrate.estimates import (
@@ -22,8 +21,7 @@ from sojourn.learning.calibrate.estimates import (
 )
 from sojourn.learning.calibrate.gradients import Sums
 from sojourn.learning.calibrate.noise import variances
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 def distances(sums: Sums) -> Floats:

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
 from sojourn.errors import SojournError
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Product = Callable[[Tensor], Tensor]
 
 

@@ -8,7 +8,6 @@ Where a batch is all that a client holds there is no noise, and what the formula
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.learning.calibrate.estimates import (
     Bounded,
@@ -18,8 +17,7 @@ from sojourn.learning.calibrate.estimates import (
     mean_over_clients,
 )
 from sojourn.learning.calibrate.gradients import Sums
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 def variances(sums: Sums) -> Floats:

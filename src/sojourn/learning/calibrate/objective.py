@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import functional_call
 
@@ -17,9 +16,8 @@ from sojourn.learning.calibrate.estimates import Estimate
 from sojourn.learning.calibrate.sample import batch, generator
 from sojourn.learning.execute.waves import Lossy
 from sojourn.learning.replay.federation import Federation
+from sojourn.types import Floats, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 GROUPS = 8  # of drawn examples
 AT_ONCE = 512  # examples computed together
 VALUES_AT_ONCE = 2**20  # of large examples fewer: two passes through a network have to fit

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.replay.federation import Federation
+from sojourn.types import Flags, Integers
 
-Integers = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 ROUNDS = 4  # gradients of a client at least: two groups of two
 FREEDOM = 16  # degrees of freedom that all clients' groups together should have
 _MEASURE = 0x63616C69  # keeps these streams apart from all others of the same seed
@@ -56,7 +54,7 @@ class Design:
         return cls(chosen, clients, groups, rounds // groups)
 
 
-def still(federation: Federation) -> Bools:
+def still(federation: Federation) -> Flags:
     """Whether a client's gradient has no noise: every batch is all that it holds, and nothing else is random."""
     chance = federation.order == "independent" or federation.model.random or federation.examples.augmented
     return np.asarray((federation.partition.sizes <= federation.local.batch_size) & (not chance))

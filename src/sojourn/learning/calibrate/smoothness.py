@@ -25,7 +25,6 @@ from sojourn.learning.calibrate.lanczos import Spectrum, lanczos
 from sojourn.learning.calibrate.objective import Objective, choose
 from sojourn.learning.replay.federation import Federation
 
-Floats = NDArray[np.float64]
 SHORT, LONG = 6, 24  # products of a client's Lanczos at most
 CURVED = 3  # clients with a long one
 TIGHT = 1e-3  # relative residual at which it stops

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.chance import HOLD_OUT, generator
-
-Integers = NDArray[np.int64]
+from sojourn.types import Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.text import Options, parse_choice
+from sojourn.types import Integers
 
-Integers = NDArray[np.int64]
 Labels = NDArray[Any]
 
 

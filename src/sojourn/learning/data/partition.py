@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.chance import PARTITION, generator
 from sojourn.learning.data.dealing import DEALERS
 from sojourn.text import Options, parse_choice
-
-Integers = NDArray[np.int64]
+from sojourn.types import Integers
 
 _CHOICES: dict[str, Options] = {**{name: options for name, (_, options) in DEALERS.items()}, "natural": {}}
 

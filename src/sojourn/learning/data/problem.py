@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.partition import Partition
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.data.chance import POINTS, generator
 from sojourn.learning.data.dataset import Dataset
-from sojourn.learning.data.problem import Floats, Integers, Problem
+from sojourn.learning.data.problem import Problem
 from sojourn.memory import check_memory
 from sojourn.shown import quoted
+from sojourn.types import Floats, Integers
 from sojourn.values import LARGEST
 
 NEWTON_STEPS = 100

@@ -15,8 +15,8 @@ from sojourn.compiled import compiled
 from sojourn.errors import InvalidInput
 from sojourn.random import MOVE, mix, unit
 from sojourn.text import parse_choice
+from sojourn.types import Integers
 
-Integers = NDArray[np.int64]
 _OPTIONS = {"none": {}, "flip": {}, "crop": {"pad": int}, "crop-flip": {"pad": int}}
 
 

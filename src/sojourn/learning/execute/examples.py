@@ -10,8 +10,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.execute.augment import Augment
-
-Integers = NDArray[np.int64]
+from sojourn.types import Integers
 
 
 class Examples:

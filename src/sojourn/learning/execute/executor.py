@@ -12,8 +12,8 @@ from torch import Tensor
 
 from sojourn.learning.execute.examples import Examples
 from sojourn.learning.execute.flat_model import FlatModel
-from sojourn.learning.replay.batches import Integers
 from sojourn.learning.replay.local import Local, Update, work
+from sojourn.types import Integers
 
 Result = TypeVar("Result")
 

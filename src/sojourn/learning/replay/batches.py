@@ -8,14 +8,13 @@ batches depend neither on the order of execution nor on the dispatcher.
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import compiled, inlined
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.partition import Partition
 from sojourn.random import MOVE, mix, unit
+from sojourn.types import Integers
 
-Integers = NDArray[np.int64]
 ORDERS = ("shuffled", "independent")
 _BATCHES = 0x62617463  # keeps these streams apart from all others of the same seed
 

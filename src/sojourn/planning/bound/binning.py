@@ -10,14 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.fleet import Fleet
 from sojourn.planning.bound.communication import energy_of_task
 from sojourn.planning.bound.objective import NetworkObjective, Objective, client_weights
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 
 @dataclass(frozen=True)

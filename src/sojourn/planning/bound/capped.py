@@ -7,13 +7,11 @@ to some groups each valley's best is found by sequential quadratic programming, 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.planning.bound import multipliers, sequential
 from sojourn.planning.bound.carriers import carrying
 from sojourn.planning.bound.problem import MET, Found, Problem, judged
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 FEW = 30  # groups up to which every group's staleness has a gradient of its own
 CHOICES, FEWER = 20, 3  # of carriers, that are tried; the latter with more groups

@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.planning.bound.family import ByLabel
 from sojourn.planning.bound.objective import NetworkObjective, client_weights
 from sojourn.planning.bound.problem import Problem, judged
-
-Floats = NDArray[np.float64]
-Choice = NDArray[np.bool_]
+from sojourn.types import Flags, Floats
 
 ALL = 6  # bands up to which every choice is looked at
 BANDS = 24  # of neighbouring speeds, at most, that carry or do not
@@ -73,7 +70,7 @@ class _Choices:
         found = [key for key, start in self._known.items() if np.isfinite(start.merit)]
         return sorted(found, key=lambda key: self._known[key].merit)
 
-    def _choices(self) -> Iterator[Choice]:
+    def _choices(self) -> Iterator[Flags]:
         """All that there are; or each band alone, all but one, the slowest, the fastest."""
         if self._bands <= ALL:
             for number in range(1, 2**self._bands):
@@ -85,7 +82,7 @@ class _Choices:
                 yield choice
                 yield ~choice
 
-    def _climb(self, choice: Choice) -> None:
+    def _climb(self, choice: Flags) -> None:
         """Change one band's part as long as that is of use."""
         merit = self._start(choice).merit
         while True:
@@ -95,7 +92,7 @@ class _Choices:
                 return
             choice, merit = tried[int(np.argmin(merits))], min(merits)
 
-    def _start(self, choice: Choice) -> Start:
+    def _start(self, choice: Flags) -> Start:
         key = choice.tobytes()
         if key not in self._known:
             tried = (self._judged(p) for p in self._samplings(choice[self._band]))
@@ -107,7 +104,7 @@ class _Choices:
         free = self._family.nearest(np.log(above), self._count)
         return Start(judged(self._problem, self._concurrency, free).merit, free)
 
-    def _samplings(self, carriers: Choice) -> Iterator[Floats]:
+    def _samplings(self, carriers: Flags) -> Iterator[Floats]:
         """Samplings with these carriers, from nothing for the others to everything that the cap lets them have."""
         if not carriers.any():
             return
@@ -120,7 +117,7 @@ class _Choices:
             rest = 1 - float((self._count * most)[carriers].sum())
             yield np.where(carriers, most, self._shared(most, ~carriers, max(rest, LEAST)))
 
-    def _throughput(self, carriers: Choice) -> float:
+    def _throughput(self, carriers: Flags) -> float:
         """The throughput at which the most that the cap lets these clients have is all that there is."""
         high = float((self._count * self._problem.fleet.rate).sum())
         low = 1e-12 * high
@@ -137,7 +134,7 @@ class _Choices:
         room = self._problem.most_staleness - throughput * fleet.link_time - busy / (1 - busy)
         return np.maximum(fleet.rate / throughput - 1 / np.maximum(room, LEAST), LEAST)
 
-    def _shared(self, most: Floats, others: Choice, rest: float) -> Floats:
+    def _shared(self, most: Floats, others: Flags, rest: float) -> Floats:
         """What is left for the others, by their weights, nobody above the most."""
         full = np.where(others, most / self._weights, np.inf)
         order = np.argsort(full)[: int(others.sum())]

@@ -12,13 +12,11 @@ client i, in its queue, on its links and at the server, that an arriving task fi
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.constants import Constants
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 def rounds(epsilon: float, concurrency: int, S1: float, S2: float, constants: Constants) -> float:

@@ -17,8 +17,6 @@ from sojourn.planning.bound.problem import Infeasible
 from sojourn.planning.bound.scores import StepBudget
 from sojourn.planning.bound.search import Planned, make_plan
 
-Floats = NDArray[np.float64]
-
 FEW = 200  # groups up to which errors in the inputs are studied on the fleet itself
 ERROR = 0.2
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.planning.bound.family import EDGE
 from sojourn.planning.bound.objective import Prediction
 from sojourn.planning.bound.problem import Problem
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Target = Callable[[Prediction], tuple[float, Floats]]  # a value and its slope by p of one client of each group
 
 

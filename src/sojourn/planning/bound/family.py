@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 PIECES = 400  # neighbouring rates put together before clusters are looked for
 EDGE = 40.0  # of log w about its middle: a factor of e^80 between two clients is as good as never

@@ -6,13 +6,11 @@ For fleets of many groups, where one gradient for all of them is what can be aff
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.planning.bound.descent import Target, descend, log_value
 from sojourn.planning.bound.objective import Prediction
 from sojourn.planning.bound.problem import MET, Found, Problem, judged
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 ROUNDS = 20  # of multipliers
 SETTLED = 1e-6  # relative change of the multipliers that ends them

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
@@ -17,8 +17,8 @@ from sojourn.plan import Plan
 from sojourn.planning.bound.communication import energy_of_task, energy_per_step
 from sojourn.planning.bound.theorem import sums
 from sojourn.timing.exact.analysis import Analysis, Reading, analyze
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Weights = Literal["equal", "data"] | ArrayLike
 
 

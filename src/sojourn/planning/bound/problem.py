@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.bound.family import Family, sampling, slope_of_logs
 from sojourn.planning.bound.objective import Objective, Prediction
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 ROUNDING = 1e-12  # of n times a floor of 1/n
 MET = 1e-6  # relative excess over the cap that counts as met

@@ -5,14 +5,10 @@ The logarithm of the value is minimised over the free numbers by L-BFGS; where a
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sojourn.planning.bound.capped import best_within_cap
 from sojourn.planning.bound.descent import descend
 from sojourn.planning.bound.problem import MET, Found, Problem, judged
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Found:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
@@ -17,8 +16,8 @@ from sojourn.planning.bound.family import ByLabel, ByPower, Family, equal_client
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Prediction, client_weights
 from sojourn.planning.bound.problem import MET, Found, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Method = Literal["simplex", "clusters", "power", "grid"]
 Progress = Callable[[int, int], None]
 

@@ -6,14 +6,12 @@ For fleets of few groups, where the gradient of every group's staleness can be a
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.planning.bound.descent import log_value
 from sojourn.planning.bound.family import EDGE
 from sojourn.planning.bound.objective import Prediction
 from sojourn.planning.bound.problem import Problem
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 STEPS = 300  # at most
 NEAR = 1.0  # logarithm of cap / staleness beyond which a group's gradient is not needed

@@ -20,12 +20,11 @@ from math import inf, sqrt
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sojourn.constants import Constants
 from sojourn.errors import InvalidInput
 
-Floats = NDArray[np.float64]
 Limit = Literal["proof", "printed"]
 
 

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import Plan
 from sojourn.timing.exact.jackson import ClosedNetwork, Method
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Reading = Literal["conditional", "indicator"]
 Count = Literal["between", "inclusive"]
 

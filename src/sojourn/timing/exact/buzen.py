@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.compiled import compiled
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 @compiled

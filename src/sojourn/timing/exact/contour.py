@@ -23,13 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import compiled, compiled_sum, inlined
 from sojourn.timing.exact import mva
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
+from sojourn.types import Complexes, Floats
 
 FEW = 32  # tasks below which the path is a circle
 _CHUNK = 16  # points evaluated together

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.timing.exact import mva
 from sojourn.timing.exact.contour import Contour, certified, throughputs
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 Method = Literal["mva", "contour"]
 

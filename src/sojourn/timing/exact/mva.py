@@ -9,11 +9,9 @@ Only additions and products of positive numbers: stable at any size. One pass ov
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import compiled, compiled_sum
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 _BLOCK = 64  # clients whose tails are followed together
 

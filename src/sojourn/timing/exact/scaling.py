@@ -20,13 +20,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc, hyp1f1
 
 from sojourn.errors import InvalidInput
 from sojourn.timing.exact.analysis import Analysis
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

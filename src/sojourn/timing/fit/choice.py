@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from sojourn.laws.law import EXPONENTIAL, MOST_DURATIONS, Law
 from sojourn.timing.fit.likelihood import FAMILIES, Fitted, Sample, of_family, of_law
 from sojourn.timing.fit.shapes import draw, log_survival
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats
 
 CANDIDATES = ("exponential", *FAMILIES)
 TESTED = 2000  # durations that a test looks at: what it does not see at this size does not matter to a queue

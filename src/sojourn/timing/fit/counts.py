@@ -12,14 +12,11 @@ wider by it.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.timing.fit.durations import Durations, Kept
 from sojourn.timing.fit.ends import Ends
 from sojourn.trace import Trace
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats
 
 UNLIKELY = 4.0  # standard errors of the dispersion
 

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sojourn.laws.law import Law
 from sojourn.timing.fit.shapes import mean_beyond
 from sojourn.timing.fit.units import Rows
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats
 
 FEWEST = 30  # services of a unit that is judged by itself
 NOTICED = 0.01  # p-value

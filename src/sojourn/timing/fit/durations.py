@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from sojourn.types import Flags, Floats, Integers
 
 
 class Kept(NamedTuple):

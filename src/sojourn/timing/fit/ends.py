@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST, Trace
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from sojourn.types import Flags, Floats
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
@@ -28,9 +27,7 @@ from sojourn.timing.fit.observed import Observed, observe
 from sojourn.timing.fit.rates import Evidence, Rates, best_rates, by_groups, pooled
 from sojourn.timing.fit.units import Rows, laws_by_client, laws_by_group
 from sojourn.trace import Trace
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,15 +14,11 @@ from dataclasses import dataclass, replace
 from math import exp, lgamma, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.timing.fit.shapes import log_survival, phase
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from sojourn.types import Flags, Floats, Integers
 
 # family -> range of the logarithm of its parameter (hyperexponential: of scv - 1)
 FAMILIES: dict[str, tuple[float, float]] = {

@@ -18,10 +18,7 @@ from sojourn.timing.fit.durations import Durations, Kept
 from sojourn.timing.fit.ends import Ends, Line, Scene, ends_of, later, uplinks_of
 from sojourn.timing.fit.pieces import begin_of, check, pieces_of, span_of
 from sojourn.trace import Trace
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from sojourn.types import Flags, Floats, Integers
 
 KEPT = 20_000
 BUDGET = 2_000_000  # kept durations over all units

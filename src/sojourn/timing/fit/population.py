@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, gammaln
 
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
+
 # for spreads: log-likelihood integrated over the location, the best location, how well it is known
 Profile = Callable[[Floats], tuple[Floats, Floats, Floats]]
 

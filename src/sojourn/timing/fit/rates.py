@@ -24,9 +24,7 @@ from sojourn.laws.law import Law
 from sojourn.timing.fit.likelihood import nearby
 from sojourn.timing.fit.population import Population, population
 from sojourn.timing.fit.shapes import mean_beyond
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 LEAST_SCV = 1e-6
 MOST_ROUNDS = 100

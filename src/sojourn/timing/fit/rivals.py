@@ -13,13 +13,12 @@ its place, hyperexponential laws of any squared coefficient of variation up to s
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from sojourn.laws.law import Law
 from sojourn.timing.fit.likelihood import FAMILIES, Fitted, Sample, nearby, of_law
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Weighed = tuple[Floats, Sequence[Fitted]]  # laws with their weights
 
 MOST = 1000  # durations: more leave no doubt about the law that would matter

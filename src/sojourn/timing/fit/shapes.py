@@ -3,12 +3,10 @@
 from math import exp, lgamma, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc, log_ndtr, ndtr
 
 from sojourn.laws.law import Law
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 _TINY = 1e-290
 

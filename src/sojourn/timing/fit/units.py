@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.laws.law import MOST_DURATIONS, Law
 from sojourn.timing.fit.choice import Choice, choose, distance_to, product_limit
@@ -13,10 +12,7 @@ from sojourn.timing.fit.likelihood import Sample, of_law
 from sojourn.timing.fit.observed import KEPT
 from sojourn.timing.fit.rivals import lower_end
 from sojourn.timing.fit.shapes import draw
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from sojourn.types import Flags, Floats, Integers
 
 PLENTY = 200
 FEW, FEWEST = 5, 2  # durations of a client that count towards the shared law: better five, at least two

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from math import gamma, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import bare, inlined
 from sojourn.errors import InvalidInput
 from sojourn.laws.law import Law
 from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix, unit
-
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 EXPONENTIAL, DETERMINISTIC, LOGNORMAL, GAMMA, WEIBULL, HYPEREXPONENTIAL, EMPIRICAL = range(7)
 _CODES = {

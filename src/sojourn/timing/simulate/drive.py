@@ -20,10 +20,7 @@ from sojourn.timing.simulate.event_tree import IDS, NO_SEAT, empty, push
 from sojourn.timing.simulate.jump_chain import Tally, staleness_bin, tally
 from sojourn.timing.simulate.schedules import SCHEDULE, first_toggle, schedule_fields
 from sojourn.trace import APPLIED, IN_FLIGHT, LOST
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Records = NDArray[Any]
+from sojourn.types import Floats, Integers, Records
 
 SPAN = 1_000_000  # events between two looks at the keyboard
 MOST_EVENTS = 20_000_000  # without an applied update: a second or two, then the run is given up

@@ -11,7 +11,6 @@ and a slot are 64 bytes each, and indices are unsigned, because a signed one wou
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import bare, hot
 from sojourn.random import MOVE, mix, unit
@@ -19,10 +18,7 @@ from sojourn.timing.simulate.draws import LAW, PIECE, draw, named
 from sojourn.timing.simulate.event_tree import FACTS, clear, id_of, kind_of, pop, push
 from sojourn.timing.simulate.jump_chain import Tally
 from sojourn.timing.simulate.schedules import SCHEDULE, finish, next_toggle, work_until
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Records = NDArray[Any]
+from sojourn.types import Floats, Integers, Records
 
 SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
 ROUTED, PURE, SHUFFLED, IDLE = range(4)  # dispatchers

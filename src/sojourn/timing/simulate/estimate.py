@@ -11,9 +11,9 @@ Where no unit has anything in its denominator there is no ratio, and where only 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from sojourn.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ was left last, whose way is still in the caches, is taken first.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import hot, inlined, lesser
+from sojourn.types import Records
 
 EVENT = np.dtype([("mark", "i8"), ("time", "i8")])  # in the order in which the halves of a 128-bit number lie
 SEAT = np.dtype([("event", "u4"), ("free", "u4")])  # kind and id of its event; an entry of the stack of free seats
@@ -29,8 +29,6 @@ _SEAT_BITS = np.int64(24)  # for clients and tasks, each up to IDS, rounded up t
 _SEAT = np.int64((1 << 24) - 1)
 _ONE = np.uint64(1)
 _NEVER = int(np.array(np.inf).view(np.int64))
-
-Records = NDArray[Any]
 
 
 def empty(events: int) -> tuple[Records, Records, int]:

@@ -23,9 +23,8 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.random import CLOCK, EDGE, HEIGHT, MOVE, ROUTING, SERVICE, exponential, mix, unit
 from sojourn.timing.simulate.alias import alias_table
+from sojourn.types import Floats, Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Table = NDArray[Any]
 
 CLASSES = 16

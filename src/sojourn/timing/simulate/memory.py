@@ -16,13 +16,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.scenario import QUEUED
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.simulate.summary import Summary
-
-Floats = NDArray[np.float64]
 
 SLIGHT = 0.05  # part of a queue, or of one task, whose surplus is of no account
 SEEN = 100  # updates of a group, below which its mean says little

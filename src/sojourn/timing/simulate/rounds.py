@@ -13,7 +13,6 @@ A step is an update received: those applied together have neighbouring steps and
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.compiled import bare
 from sojourn.random import MOVE, mix, unit
@@ -21,9 +20,7 @@ from sojourn.timing.simulate.draws import draw, named
 from sojourn.timing.simulate.drive import TaskRows
 from sojourn.timing.simulate.engine import Engine
 from sojourn.trace import APPLIED, DROPPED
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sojourn.types import Floats, Integers
 
 
 class Scratch(NamedTuple):

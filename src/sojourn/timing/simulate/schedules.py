@@ -1,19 +1,15 @@
 """Availability laid out for compiled code: when a client comes or goes next, what is lost, how its work goes on."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.availability import Availability
 from sojourn.compiled import bare, inlined
 from sojourn.fleet import Fleet
 from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix, unit
 from sojourn.timing.simulate.draws import named
-
-Floats = NDArray[np.float64]
-Records = NDArray[Any]
+from sojourn.types import Floats, Records
 
 ALWAYS, CHURN, DIURNAL, TABLE = range(4)
 _CODES = {"always": ALWAYS, "churn": CHURN, "diurnal": DIURNAL, "table": TABLE}

@@ -10,14 +10,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.timing.exact.buzen import tilt
-
-Integers = NDArray[np.int64]
+from sojourn.types import Integers
 
 
 def place(start: str, fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:

@@ -28,8 +28,8 @@ from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate.drive import Stays, stays
 from sojourn.timing.simulate.estimate import Estimate, RatioSums
 from sojourn.timing.simulate.runners import Runner, runner
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 BATCHES = 32

@@ -18,8 +18,8 @@ from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.runners import Runner, runner
 from sojourn.timing.simulate.summary import Progress, check_run
+from sojourn.types import Floats
 
-Floats = NDArray[np.float64]
 _SHARE = 64  # replications whose sums are added up in one piece
 
 
@@ -66,7 +66,7 @@ def transient(
     runner(fleet, plan, **origin)  # refuse what is impossible before any thread runs
     group_of = fleet.group_of_client
 
-    def share(first: int) -> NDArray[np.float64]:
+    def share(first: int) -> Floats:
         sums = np.zeros((3, fleet.groups, steps + 1))
         for index in range(first, min(first + _SHARE, replications)):
             _add_run(runner(fleet, plan, replication=index, **origin), group_of, steps, sums)

@@ -13,7 +13,6 @@ from sojourn.learning.data.images.plain_pickle import load_plain
 from sojourn.learning.data.images.source import (
     Bounded,
     Images,
-    Pixels,
     Source,
     Watch,
     complete,
@@ -22,6 +21,7 @@ from sojourn.learning.data.images.source import (
     packed,
     reading,
 )
+from sojourn.types import Pixels
 
 # the scale of the public code that the paper's experiments descend from; its std is the mean over images of the std
 # within an image, not the std over all pixels (.2470 .2435 .2616)

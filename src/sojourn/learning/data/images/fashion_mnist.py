@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from sojourn.errors import UnreadableFile
-from sojourn.learning.data.images.source import Bounded, Images, Pixels, Source, Watch, complete, contents, reading
+from sojourn.learning.data.images.source import Bounded, Images, Source, Watch, complete, contents, reading
+from sojourn.types import Pixels
 
 MEAN, STD = (0.2860,), (0.3530,)
 FILES = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import SojournError, UnreadableFile
+from sojourn.types import Pixels
 
-Pixels = NDArray[np.uint8]
 Watch = Callable[[str, int, int], None]
 """Is told what is being done, how much is done and how much there is; 0 of 0 = the text is a sentence of its own."""
 

@@ -15,17 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
-from sojourn.learning.data.images.source import (
-    Images,
-    Pixels,
-    Source,
-    Watch,
-    check_archive,
-    contents,
-    decode,
-    packed,
-    reading,
-)
+from sojourn.learning.data.images.source import Images, Source, Watch, check_archive, contents, decode, packed, reading
+from sojourn.types import Pixels
 
 MEAN, STD = (0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)
 
