@@ -5,13 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.errors import SojournError, UnreadableFile
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.comparison import FIRST_TUNING_SEED
-from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.cifar10.favourable import by_tasks, favourable, favourable_trials
-from sojourn.paper.cifar10.finals import finals
-from sojourn.paper.cifar10.readings import (
+from queuing_dynamics.cifar10.favourable import by_tasks, favourable, favourable_trials
+from queuing_dynamics.cifar10.finals import finals
+from queuing_dynamics.cifar10.readings import (
     FASTER,
     IDLE,
     PAPER,
@@ -25,12 +21,16 @@ from sojourn.paper.cifar10.readings import (
     by_speed,
     readings,
 )
-from sojourn.paper.cifar10.search import common, trial, trials, tried
-from sojourn.paper.cifar10.settled import THREE, nearest, refined, refined_in_time, settled
-from sojourn.paper.cifar10.size import FULL, Size
-from sojourn.paper.cifar10.stages import STAGES, cells_of, chosen, ledger_of
-from sojourn.paper.ledger import Ledger, train
-from sojourn.paper.tuned import Best, accuracy
+from queuing_dynamics.cifar10.search import common, trial, trials, tried
+from queuing_dynamics.cifar10.settled import THREE, nearest, refined, refined_in_time, settled
+from queuing_dynamics.cifar10.size import FULL, Size
+from queuing_dynamics.cifar10.stages import STAGES, cells_of, chosen, ledger_of
+from queuing_dynamics.ledger import Ledger, train
+from queuing_dynamics.tuned import Best, accuracy
+from sojourn.errors import SojournError, UnreadableFile
+from sojourn.experiments.cell import Cell
+from sojourn.experiments.comparison import FIRST_TUNING_SEED
+from sojourn.learning.run.config import TrainConfig
 
 TINY = Size(
     clients=4, steps=2, buffer=2, batch_size=8, data="digits", model="logistic", classes=7, augment="none",

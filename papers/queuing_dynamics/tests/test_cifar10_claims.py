@@ -8,20 +8,20 @@ from math import isnan, sqrt
 
 import pytest
 
+from queuing_dynamics.cifar10 import experiment
+from queuing_dynamics.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
+from queuing_dynamics.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read, worst_clients
+from queuing_dynamics.cifar10.experiment import KEPT, Made
+from queuing_dynamics.cifar10.readings import PAPER, PLANNED, Reading, readings
+from queuing_dynamics.cifar10.settled import Standing
+from queuing_dynamics.cifar10.size import FULL
+from queuing_dynamics.cifar10.stages import TRAINING, cells_of, ledger_of
+from queuing_dynamics.tuned import Best
 from sojourn.errors import SojournError
 from sojourn.experiments.cell import Cell
 from sojourn.experiments.found import Found
 from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.cifar10 import experiment
-from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes
-from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, MEASURES, differences, levels, read, worst_clients
-from sojourn.paper.cifar10.experiment import KEPT, Made
-from sojourn.paper.cifar10.readings import PAPER, PLANNED, Reading, readings
-from sojourn.paper.cifar10.settled import Standing
-from sojourn.paper.cifar10.size import FULL
-from sojourn.paper.cifar10.stages import TRAINING, cells_of, ledger_of
-from sojourn.paper.reproduce import reproduce
-from sojourn.paper.tuned import Best
+from sojourn.report.reproduction.reproduce import reproduce
 
 RATES = {one.name: 0.1 for one in PAPER}
 SETTLED = Standing(Reading("as many", 1, 0.1), "end", {one.name: Best(0.1, one.paper, "") for one in PAPER})

@@ -2,13 +2,13 @@
 
 import pytest
 
-from sojourn.paper.cifar10.compared import LAST_MODEL, LAST_PART, differences, worst_clients
-from sojourn.paper.cifar10.experiment import KEPT
-from sojourn.paper.cifar10.readings import IDLE, PURE, SPEED, UNWEIGHTED, Reading
-from sojourn.paper.cifar10.search import trial
-from sojourn.paper.cifar10.size import FULL
-from sojourn.paper.cifar10.stages import cells_of, ledger_of
-from sojourn.paper.tuned import trial_seeds
+from queuing_dynamics.cifar10.compared import LAST_MODEL, LAST_PART, differences, worst_clients
+from queuing_dynamics.cifar10.experiment import KEPT
+from queuing_dynamics.cifar10.readings import IDLE, PURE, SPEED, UNWEIGHTED, Reading
+from queuing_dynamics.cifar10.search import trial
+from queuing_dynamics.cifar10.size import FULL
+from queuing_dynamics.cifar10.stages import cells_of, ledger_of
+from queuing_dynamics.tuned import trial_seeds
 
 BOTH = [LAST_PART, LAST_MODEL]
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from queuing_dynamics import physical_time, step_size, three_clusters, two_clusters
+from queuing_dynamics.delays import SingleRuns, single_run_rows
+from queuing_dynamics.other_bounds import method_bound, tau_max
+from queuing_dynamics.scaling_limits import exact_gamma
+from queuing_dynamics.stationarity import fleet_of, settled
+from queuing_dynamics.worked_example import best, exact_bounds, grid, sampled, worked_fleet
 from sojourn import Plan, analyze
-from sojourn.paper import physical_time, step_size, three_clusters, two_clusters
-from sojourn.paper.delays import SingleRuns, single_run_rows
-from sojourn.paper.other_bounds import method_bound, tau_max
-from sojourn.paper.scaling_limits import exact_gamma
-from sojourn.paper.stationarity import fleet_of, settled
-from sojourn.paper.worked_example import best, exact_bounds, grid, sampled, worked_fleet
 from sojourn.planning.bound.theorem import longest_wait
 from sojourn.timing.exact.scaling import gamma_limit, gamma_paper
 

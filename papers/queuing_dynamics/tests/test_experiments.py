@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from queuing_dynamics.experiments import EXPERIMENTS, PAPER
 from sojourn.errors import InvalidInput
-from sojourn.paper.claim import VERDICTS
-from sojourn.paper.experiment import Experiment
-from sojourn.paper.experiments import EXPERIMENTS, asked_for
-from sojourn.paper.page import section
-from sojourn.paper.reproduce import reproduce
+from sojourn.report.reproduction.claim import VERDICTS
+from sojourn.report.reproduction.experiment import Experiment
+from sojourn.report.reproduction.page import section
+from sojourn.report.reproduction.reproduce import reproduce
 
 pytest.importorskip("matplotlib")
 
@@ -29,7 +29,7 @@ KNOWN = {
     "tinyimagenet": 5 * "-",
 }
 QUICK = ("other-bounds", "scaling-limits", "step-size", "physical-time", "cifar10", "tinyimagenet")
-PAGE = Path(__file__).parent.parent.parent / "docs" / "paper.md"
+PAGE = Path(__file__).parents[3] / "docs" / "paper.md"
 LETTER = {"agrees": "a", "disagrees": "d", "partly": "p", "too close to call": "o", "not stated": "-"}
 
 
@@ -49,7 +49,7 @@ def on_the_page(name):
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_experiment_comes_to_its_verdicts_and_leaves_its_files(name, tmp_path):
     quick = name in QUICK  # then it is done in full, and must stand on the page as it is made
-    outcome = reproduce(asked_for(name)[0], tmp_path, not quick, silent)
+    outcome = reproduce(PAPER.asked_for(name)[0], tmp_path, not quick, silent)
     assert letters(outcome) == KNOWN[name]
     if quick:
         assert section(outcome.experiment, outcome.claims, fast=False) == on_the_page(name)
@@ -61,7 +61,7 @@ def test_an_experiment_comes_to_its_verdicts_and_leaves_its_files(name, tmp_path
     assert [row["statement"] for row in rows] == [one.statement for one in outcome.claims]
     assert all(row["verdict"] in VERDICTS for row in rows)
     assert all(row["rule"] for row in rows if row["verdict"] != "not stated")
-    again = reproduce(asked_for(name)[0], tmp_path, not quick, silent)
+    again = reproduce(PAPER.asked_for(name)[0], tmp_path, not quick, silent)
     assert again.kept
     assert again.claims == outcome.claims
 
@@ -69,7 +69,7 @@ def test_an_experiment_comes_to_its_verdicts_and_leaves_its_files(name, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if one.name not in QUICK])
 def test_what_takes_longer_stands_on_the_page_as_it_is_made(name, tmp_path):
-    outcome = reproduce(asked_for(name)[0], tmp_path, False, silent)
+    outcome = reproduce(PAPER.asked_for(name)[0], tmp_path, False, silent)
     assert section(outcome.experiment, outcome.claims, fast=False) == on_the_page(name)
 
 
@@ -80,7 +80,7 @@ def test_every_experiment_has_its_place_on_the_page():
 
 @pytest.mark.slow
 def test_the_worked_example_comes_to_its_verdicts(tmp_path):
-    outcome = reproduce(asked_for("optimal-sampling")[0], tmp_path, True, silent)
+    outcome = reproduce(PAPER.asked_for("optimal-sampling")[0], tmp_path, True, silent)
     assert letters(outcome)[0] == "a"
     assert letters(outcome)[3] == "d"
     gain = outcome.claims[0]
@@ -91,18 +91,18 @@ def test_the_worked_example_comes_to_its_verdicts(tmp_path):
 def test_every_experiment_has_a_name_of_its_own_and_says_where_it_stands():
     assert len({one.name for one in EXPERIMENTS}) == len(EXPERIMENTS) >= 8
     assert all(one.title and one.where for one in EXPERIMENTS)
-    assert asked_for("all") == list(EXPERIMENTS)
+    assert PAPER.asked_for("all") == list(EXPERIMENTS)
 
 
 @pytest.mark.parametrize(("given", "nearest"), [("two-cluster", "two-clusters"), ("stationary", "stationarity")])
 def test_a_wrong_name_gets_the_names_and_the_nearest(given, nearest):
     with pytest.raises(InvalidInput, match=rf"no experiment '{given}'.*stationarity, .*did you mean {nearest}\?"):
-        asked_for(given)
+        PAPER.asked_for(given)
 
 
 def test_a_wrong_name_that_is_near_nothing_gets_the_names():
     with pytest.raises(InvalidInput, match=r"no experiment 'xyz'; the names are stationarity, .*, or all$"):
-        asked_for("xyz")
+        PAPER.asked_for("xyz")
 
 
 def stopped(folder, fast, watch):

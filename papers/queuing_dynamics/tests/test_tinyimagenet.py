@@ -1,25 +1,22 @@
 """TinyImageNet: five methods, rates by held-out examples, fresh seeds, and what is made of it; on digits."""
 
 import csv
-import re
-import sys
-from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
 import pytest
 
+from queuing_dynamics.ledger import Ledger
+from queuing_dynamics.tinyimagenet.experiment import EXPERIMENT, made
+from queuing_dynamics.tinyimagenet.methods import LOCAL, METHODS, RATES, algorithm, keys, local_steps
+from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
+from queuing_dynamics.tinyimagenet.stages import TRAINING, Tuned, cells_of, finals, ledger_of, trials, tuned
+from queuing_dynamics.tuned import accuracy_in_time
 from sojourn.errors import SojournError
 from sojourn.fleet import Fleet
 from sojourn.learning.run.build import check
 from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.ledger import Ledger
-from sojourn.paper.reproduce import reproduce
-from sojourn.paper.tinyimagenet.experiment import EXPERIMENT, made
-from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, RATES, algorithm, keys, local_steps
-from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, finals, ledger_of, trials, tuned
-from sojourn.paper.tuned import accuracy_in_time
+from sojourn.report.reproduction.reproduce import reproduce
 
 TINY = Size(
     clients=4, time=100.0, batch_size=8, data="digits", model="logistic", augment="none", precision="fp32", tasks=2,
@@ -106,44 +103,10 @@ def test_the_best_local_steps_and_rate_are_those_of_the_held_out_examples(tmp_pa
 def test_nothing_is_made_of_results_that_are_not_there(tmp_path):
     with pytest.raises(SojournError, match="42 of 42 trials have not been trained; go on with the stage trials"):
         cells_of("table", FULL, tmp_path, tmp_path)
-    with pytest.raises(SojournError, match=r"42 of the 42 runs of stage trials .* python -m sojourn.paper.tinyimagen"):
+    with pytest.raises(
+        SojournError, match=r"42 of the 42 runs of stage trials .* python -m queuing_dynamics train tiny"
+    ):
         made(FULL, tmp_path, tmp_path, tmp_path)
-
-
-def test_the_command_says_what_is_left(tmp_path, monkeypatch, capsys):
-    def called(*words):
-        monkeypatch.setattr(sys, "argv", ["tinyimagenet", *words, "--results", str(tmp_path), "--work", str(tmp_path)])
-        replace(TRAINING, fast=TINY).command()
-
-    called("trials", "--fast", "--minutes", "0")
-    assert capsys.readouterr().out == "there is more to do: call it again\n"
-    with pytest.raises(SystemExit, match="2"):
-        called("table")
-    assert capsys.readouterr().err.startswith("error: 42 of 42 trials have not been trained")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--together", "0"], "--together must be at least 1, got 0"),
-        (["--checkpoint-seconds", "-1"], "--checkpoint-seconds must not be negative, got -1"),
-        (["--minutes", "-1"], "--minutes must not be negative, got -1"),
-        (["--minutes", "nan"], "--minutes must not be negative, got nan"),
-        (["--work", "FILE"], r"--work must be a folder, .*file cannot be one \(File exists\); name another"),
-        (["--results", "FILE/in"], r"--results must be a folder, .*in cannot be one \(Not a directory\); name another"),
-    ],
-)
-def test_a_command_that_cannot_be_followed_is_refused_before_anything_is_trained(
-    tmp_path, monkeypatch, capsys, words, message
-):
-    (tmp_path / "file").write_text("mine")
-    given = [word.replace("FILE", str(tmp_path / "file")) for word in words]
-    folders = ["--results", str(tmp_path), "--work", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["tinyimagenet", "trials", "--fast", *folders, *given])
-    with pytest.raises(SystemExit, match="2"):
-        TRAINING.command()
-    assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def rows_of(path):

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from queuing_dynamics.worked_example import complete
 from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, numbers, printed
-from sojourn.paper.experiment import Watch, telling
-from sojourn.paper.worked_example import complete
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import Claim, claim, numbers, printed
+from sojourn.report.reproduction.experiment import Watch, telling
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.jump_chain import bin_edges
 from sojourn.timing.simulate.summary import Summary, measure

@@ -1,9 +1,6 @@
-"""All experiments, in the order of the paper."""
+"""The paper: all experiments, in its order."""
 
-from difflib import get_close_matches
-
-from sojourn.errors import InvalidInput
-from sojourn.paper import (
+from queuing_dynamics import (
     optimal_sampling,
     other_bounds,
     physical_time,
@@ -13,9 +10,10 @@ from sojourn.paper import (
     three_clusters,
     two_clusters,
 )
-from sojourn.paper.cifar10 import experiment as cifar10
-from sojourn.paper.experiment import Experiment
-from sojourn.paper.tinyimagenet import experiment as tinyimagenet
+from queuing_dynamics.cifar10 import experiment as cifar10
+from queuing_dynamics.tinyimagenet import experiment as tinyimagenet
+from sojourn.report.reproduction.experiment import Experiment
+from sojourn.report.reproduction.paper import Paper
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     stationarity.EXPERIMENT,
@@ -29,21 +27,4 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     cifar10.EXPERIMENT,
     tinyimagenet.EXPERIMENT,
 )
-ALL = "all"
-
-
-def asked_for(name: str) -> list[Experiment]:
-    """The experiment of this name, or all of them.
-
-    >>> [one.name for one in asked_for("two-clusters")]
-    ['two-clusters']
-    """
-    if name == ALL:
-        return list(EXPERIMENTS)
-    found = [one for one in EXPERIMENTS if one.name == name]
-    if found:
-        return found
-    names = [one.name for one in EXPERIMENTS]
-    nearest = get_close_matches(name, [*names, ALL], n=1, cutoff=0.5)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    raise InvalidInput(f"there is no experiment '{name}'; the names are {', '.join(names)}, or all{hint}")
+PAPER = Paper("queuing-dynamics", "Queuing dynamics of asynchronous Federated Learning", EXPERIMENTS)

@@ -13,10 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.csv_file import write_csv
-from sojourn.paper.claim import EXACT, Claim, claim, near, numbers, percents, plain
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.worked_example import (
+from queuing_dynamics.worked_example import (
     CONCURRENCIES,
     READINGS,
     SPEEDS,
@@ -28,7 +25,10 @@ from sojourn.paper.worked_example import (
     simulated_bounds,
     worked_fleet,
 )
+from sojourn.csv_file import write_csv
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import EXACT, Claim, claim, near, numbers, percents, plain
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 
 LAWS = ("exponential", "deterministic")

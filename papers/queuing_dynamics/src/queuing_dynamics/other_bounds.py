@@ -13,12 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sojourn.constants import WORKED_EXAMPLE
-from sojourn.csv_file import write_csv
-from sojourn.fleet import Fleet
-from sojourn.paper.claim import EXACT, Claim, claim, numbers, percents, plain
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.worked_example import (
+from queuing_dynamics.worked_example import (
     CONCURRENCIES,
     READINGS,
     SPEEDS,
@@ -29,6 +24,9 @@ from sojourn.paper.worked_example import (
     grid,
     worked_fleet,
 )
+from sojourn.constants import WORKED_EXAMPLE
+from sojourn.csv_file import write_csv
+from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.bound.theorem import (
     Row,
@@ -40,6 +38,8 @@ from sojourn.planning.bound.theorem import (
     longest_wait,
 )
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import EXACT, Claim, claim, numbers, percents, plain
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.summary import measure
 

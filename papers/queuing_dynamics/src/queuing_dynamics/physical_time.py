@@ -16,12 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sojourn.constants import WORKED_EXAMPLE
-from sojourn.csv_file import write_csv
-from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, near, numbers, percents
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.worked_example import (
+from queuing_dynamics.worked_example import (
     CONCURRENCIES,
     FAST,
     READINGS,
@@ -34,8 +29,13 @@ from sojourn.paper.worked_example import (
     sampled,
     worked_fleet,
 )
+from sojourn.constants import WORKED_EXAMPLE
+from sojourn.csv_file import write_csv
+from sojourn.fleet import Fleet
 from sojourn.planning.bound.theorem import best_step, bound, sums
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import Claim, claim, near, numbers, percents
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import Reading, analyze
 
 TIME = 1000.0

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from queuing_dynamics import three_clusters, two_clusters
+from queuing_dynamics.delays import TASKS
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
-from sojourn.paper import three_clusters, two_clusters
-from sojourn.paper.claim import Claim, claim, near, numbers, plain
-from sojourn.paper.delays import TASKS
-from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.exact.scaling import Regime, gamma_limit, gamma_paper, regime
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, plain
-from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
+from sojourn.report.reproduction.claim import Claim, claim, plain
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import Analysis, analyze
 from sojourn.timing.simulate.transient import transient
 from sojourn.types import Floats

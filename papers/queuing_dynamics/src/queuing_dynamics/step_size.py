@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from queuing_dynamics.worked_example import READINGS, sampled
 from sojourn.constants import Constants
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, numbers, percents, plain
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.worked_example import READINGS, sampled
 from sojourn.planning.bound.theorem import Limit, bound, largest_step, step_limits, sums
 from sojourn.report.figures import pyplot, save
+from sojourn.report.reproduction.claim import Claim, claim, numbers, percents, plain
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import Reading, analyze
 
 FLEET = Fleet.of(fast=(50, 10.0), slow=(50, 1.0))

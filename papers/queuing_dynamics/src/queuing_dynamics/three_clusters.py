@@ -6,12 +6,12 @@ simulation gives lambda of about 9 and delays of 1, 55 and 2935, which it says i
 
 from pathlib import Path
 
+from queuing_dynamics.delays import TASKS, delay_rows, histogram_rows, histograms, simulated, single_run_claim
 from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, near, numbers, plain, printed
-from sojourn.paper.delays import TASKS, delay_rows, histogram_rows, histograms, simulated, single_run_claim
-from sojourn.paper.experiment import Experiment, Watch
 from sojourn.plan import Plan
+from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain, printed
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import Analysis, analyze
 from sojourn.timing.simulate.summary import Summary
 

@@ -1,20 +1,13 @@
-"""Training what no ledger holds yet, stage after stage; from a command line, or from an experiment.
+"""Training what no ledger holds yet, stage after stage; from the command line, or from an experiment."""
 
-`python -m sojourn.paper.cifar10 search --results results`, and the same with `tinyimagenet` and its stages.
-"""
-
-import argparse
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import typer
-
-from sojourn.errors import InvalidInput, SojournError
-from sojourn.paper.experiment import Watch
-from sojourn.paper.ledger import Ledger, Marked, train
+from queuing_dynamics.ledger import Ledger, Marked, train
+from sojourn.errors import SojournError
+from sojourn.report.reproduction.experiment import Watch
 
 Size = TypeVar("Size")
 
@@ -72,55 +65,6 @@ class Training(Generic[Size]):
             if left:
                 raise SojournError(
                     f"{left} of the {len(cells)} runs of stage {stage} are not among the kept results of {self.name}; "
-                    f"train them, on a GPU, with python -m sojourn.paper.{self.name} {stage} --results {results}"
+                    f"train them, on a GPU, with python -m queuing_dynamics train {self.name} {stage} "
+                    f"--results {results}"
                 )
-
-    def command(self) -> None:
-        """Go on with a stage, as long as there is time."""
-        parser = _parser(f"python -m sojourn.paper.{self.name}", self.stages)
-        arguments = parser.parse_args()
-        began, size = time.monotonic(), self.fast if arguments.fast else self.full
-
-        def say(done: int, many: int, name: str) -> None:
-            typer.echo(f"{time.monotonic() - began:6.0f} s: {done} of {many}, {name}")
-
-        def going() -> bool:
-            return time.monotonic() - began < 60 * float(arguments.minutes)
-
-        folders = (arguments.work, arguments.results)
-        try:
-            _check(arguments)
-            how = {"together": arguments.together, "checkpoint_seconds": arguments.checkpoint_seconds}
-            whole = self.train_stage(arguments.stage, size, *folders, going=going, watch=say, **how)
-        except SojournError as error:
-            parser.exit(2, f"error: {error}\n")
-        typer.echo("all is done" if whole else "there is more to do: call it again")
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.together is not None and arguments.together < 1:
-        raise InvalidInput(f"--together must be at least 1, got {arguments.together}")
-    for key in ("minutes", "checkpoint_seconds"):
-        value = getattr(arguments, key)
-        if not value >= 0:
-            raise InvalidInput(f"--{key.replace('_', '-')} must not be negative, got {value:g}")
-    for key in ("work", "results"):
-        path = getattr(arguments, key)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(
-                f"--{key} must be a folder, {path} cannot be one ({error.strerror}); name another"
-            ) from None
-
-
-def _parser(command: str, stages: Sequence[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(command, description="Train the runs of a stage that no ledger holds yet.")
-    parser.add_argument("stage", choices=stages)
-    parser.add_argument("--fast", action="store_true", help="small, on digits")
-    parser.add_argument("--results", type=Path, required=True, help="folder of the ledgers")
-    parser.add_argument("--work", type=Path, default=Path("paper-runs"), help="folder of the runs")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin nothing after so many")
-    parser.add_argument("--together", type=int, help="cells in common waves")
-    parser.add_argument("--checkpoint-seconds", type=float, default=60.0, help="time between two checkpoints of a run")
-    return parser

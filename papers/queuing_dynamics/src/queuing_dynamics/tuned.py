@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from queuing_dynamics.ledger import Ledger, Marked
 from sojourn.experiments.comparison import FIRST_TUNING_SEED
-from sojourn.paper.ledger import Ledger, Marked
 
 HELD_OUT: dict[str, Any] = {
     "holdout": 0.1,

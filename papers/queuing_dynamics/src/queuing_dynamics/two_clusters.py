@@ -8,10 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sojourn.csv_file import write_csv
-from sojourn.fleet import Fleet
-from sojourn.paper.claim import Claim, claim, near, numbers, plain, printed
-from sojourn.paper.delays import (
+from queuing_dynamics.delays import (
     TASKS,
     SingleRuns,
     delay_rows,
@@ -22,11 +19,14 @@ from sojourn.paper.delays import (
     single_run_rows,
     single_runs,
 )
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.worked_example import READINGS
+from queuing_dynamics.worked_example import READINGS
+from sojourn.csv_file import write_csv
+from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.bound.goal import goal
 from sojourn.planning.bound.search import make_plan
+from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain, printed
+from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.summary import Summary
 

@@ -5,13 +5,13 @@ from math import inf, sqrt
 from statistics import fmean
 from typing import Any
 
+from queuing_dynamics.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
+from queuing_dynamics.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, readings
+from queuing_dynamics.cifar10.settled import ENDS, Standing
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.tuned import EDGES, Best
 from sojourn.experiments.found import Found
-from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, readings
-from sojourn.paper.cifar10.settled import ENDS, Standing
-from sojourn.paper.cifar10.size import Size
-from sojourn.paper.claim import Claim, above, claim, numbers
-from sojourn.paper.tuned import EDGES, Best
+from sojourn.report.reproduction.claim import Claim, above, claim, numbers
 
 TITLES = {
     "fedbuff": "FedBuff",

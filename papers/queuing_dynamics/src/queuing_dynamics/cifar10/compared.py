@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from queuing_dynamics.tuned import LAST, accuracy
 from sojourn.experiments.axes import AXES, common_end, end_of
 from sojourn.experiments.found import Found
 from sojourn.experiments.interval import interval
-from sojourn.paper.tuned import LAST, accuracy
 
 Runs = Mapping[str, Mapping[int, Found]]
 """By method, then by seed."""

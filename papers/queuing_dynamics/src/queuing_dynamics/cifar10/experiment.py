@@ -12,9 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sojourn.csv_file import write_csv
-from sojourn.experiments.standing import curves, standing
-from sojourn.paper.cifar10.claims import (
+from queuing_dynamics.cifar10.claims import (
     PAIRS,
     TITLES,
     levels_of,
@@ -25,14 +23,16 @@ from sojourn.paper.cifar10.claims import (
     orders,
     sizes,
 )
-from sojourn.paper.cifar10.compared import Runs, differences, levels, worst_clients
-from sojourn.paper.cifar10.favourable import by_tasks
-from sojourn.paper.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
-from sojourn.paper.cifar10.size import FAST, FULL, Size
-from sojourn.paper.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
-from sojourn.paper.claim import Claim
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.tuned import accuracy, reached, worth_of
+from queuing_dynamics.cifar10.compared import Runs, differences, levels, worst_clients
+from queuing_dynamics.cifar10.favourable import by_tasks
+from queuing_dynamics.cifar10.settled import ENDS, THREE, Standing, nearest, refined, settled
+from queuing_dynamics.cifar10.size import FAST, FULL, Size
+from queuing_dynamics.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
+from queuing_dynamics.tuned import accuracy, reached, worth_of
+from sojourn.csv_file import write_csv
+from sojourn.experiments.standing import curves, standing
+from sojourn.report.reproduction.claim import Claim
+from sojourn.report.reproduction.experiment import Experiment, Watch
 
 KEPT = Path(__file__).parents[1] / "results" / "cifar10"
 BASELINE = "asyncsgd"

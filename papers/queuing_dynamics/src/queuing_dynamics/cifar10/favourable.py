@@ -13,12 +13,12 @@ wait as with Generalized AsyncSGD by speed.
 
 from pathlib import Path
 
+from queuing_dynamics.cifar10.readings import FASTER, IDLE, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, Reading
+from queuing_dynamics.cifar10.search import Chosen, Tried, tried
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.ledger import Ledger
+from queuing_dynamics.tuned import Best
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.readings import FASTER, IDLE, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, Reading
-from sojourn.paper.cifar10.search import Chosen, Tried, tried
-from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Ledger
-from sojourn.paper.tuned import Best
 
 GROUPS = (("asyncsgd", "generalized", FASTER, "fedbuff", IDLE), (ROOT, SPEED), (UNWEIGHTED,))
 """Methods whose grids of rates grow together."""

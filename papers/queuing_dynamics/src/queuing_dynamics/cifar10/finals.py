@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from queuing_dynamics.cifar10.readings import Reading
+from queuing_dynamics.cifar10.search import Chosen, common
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.ledger import Marked
 from sojourn.experiments.cell import Cell
 from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.cifar10.readings import Reading
-from sojourn.paper.cifar10.search import Chosen, common
-from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Marked
 
 
 def finals(size: Size, folder: Path, chosen: Chosen) -> Iterator[Marked]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from sojourn.paper.cifar10.size import FAST_FAVOURED, Size
-from sojourn.paper.fleets import FAST_RATE, SLOW_FAVOURED, SLOW_RATE
+from queuing_dynamics.cifar10.size import FAST_FAVOURED, Size
+from queuing_dynamics.fleets import FAST_RATE, SLOW_FAVOURED, SLOW_RATE
 
 UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
 PLANNED, FASTER = "generalized, planned", "generalized, fast favoured"

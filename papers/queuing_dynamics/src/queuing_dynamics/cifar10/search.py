@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from queuing_dynamics.cifar10.readings import Reading
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.ledger import Ledger, Marked
+from queuing_dynamics.tuned import HELD_OUT, Best, accuracy, best_of, trial_seeds
 from sojourn.experiments.cell import Cell
 from sojourn.experiments.tuning import extended
 from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.cifar10.readings import Reading
-from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Ledger, Marked
-from sojourn.paper.tuned import HELD_OUT, Best, accuracy, best_of, trial_seeds
 
 GROWTH = 2
 

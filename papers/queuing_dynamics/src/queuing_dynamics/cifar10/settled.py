@@ -10,12 +10,12 @@ from math import nan, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
+from queuing_dynamics.cifar10.readings import PAPER, Reading, readings
+from queuing_dynamics.cifar10.search import Tried, trials, tried
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.ledger import Ledger, Marked
+from queuing_dynamics.tuned import Best, accuracy, best_of
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.readings import PAPER, Reading, readings
-from sojourn.paper.cifar10.search import Tried, trials, tried
-from sojourn.paper.cifar10.size import Size
-from sojourn.paper.ledger import Ledger, Marked
-from sojourn.paper.tuned import Best, accuracy, best_of
 
 THREE = tuple(one.name for one in PAPER)
 ENDS = {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
-from sojourn.paper.fleets import INTERACTION, WAITING, HalfSlow
+from queuing_dynamics.fleets import INTERACTION, WAITING, HalfSlow
 from sojourn.planning.bound.goal import goal
 from sojourn.planning.bound.search import make_plan
 

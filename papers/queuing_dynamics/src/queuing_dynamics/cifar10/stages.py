@@ -7,15 +7,15 @@ trials       further methods and numbers of tasks               favourable   eac
 
 from pathlib import Path
 
+from queuing_dynamics.cifar10.favourable import favourable, favourable_trials
+from queuing_dynamics.cifar10.finals import finals
+from queuing_dynamics.cifar10.readings import readings
+from queuing_dynamics.cifar10.search import Chosen, tried
+from queuing_dynamics.cifar10.settled import THREE, refined, refined_in_time, settled
+from queuing_dynamics.cifar10.size import FAST, FULL, Size
+from queuing_dynamics.ledger import Ledger, Marked
+from queuing_dynamics.training import Training
 from sojourn.errors import SojournError
-from sojourn.paper.cifar10.favourable import favourable, favourable_trials
-from sojourn.paper.cifar10.finals import finals
-from sojourn.paper.cifar10.readings import readings
-from sojourn.paper.cifar10.search import Chosen, tried
-from sojourn.paper.cifar10.settled import THREE, refined, refined_in_time, settled
-from sojourn.paper.cifar10.size import FAST, FULL, Size
-from sojourn.paper.ledger import Ledger, Marked
-from sojourn.paper.training import Training
 
 STAGES = ("search", "refine", "table", "in-time", "trials", "favourable")
 

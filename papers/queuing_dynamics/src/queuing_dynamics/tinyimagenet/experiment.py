@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from queuing_dynamics.ledger import Ledger
+from queuing_dynamics.tinyimagenet.methods import LOCAL, METHODS, TITLES
+from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
+from queuing_dynamics.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
+from queuing_dynamics.tuned import EDGES, LAST, accuracy_in_time, worth_of
 from sojourn.csv_file import write_csv
 from sojourn.experiments.found import Found
 from sojourn.experiments.interval import interval
 from sojourn.experiments.standing import curves, standing
-from sojourn.paper.claim import Claim, claim
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.ledger import Ledger
-from sojourn.paper.tinyimagenet.methods import LOCAL, METHODS, TITLES
-from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
-from sojourn.paper.tuned import EDGES, LAST, accuracy_in_time, worth_of
+from sojourn.report.reproduction.claim import Claim, claim
+from sojourn.report.reproduction.experiment import Experiment, Watch
 
 KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
 BASELINE = "asyncsgd"

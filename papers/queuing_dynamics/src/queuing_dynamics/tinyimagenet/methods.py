@@ -10,8 +10,8 @@ where it acts by the clock (FAVANO) or in rounds (FedAvg); the others run as a n
 from pathlib import Path
 from typing import Any
 
-from sojourn.paper.fleets import INTERACTION, SLOW_FAVOURED, WAITING
-from sojourn.paper.tinyimagenet.size import Size
+from queuing_dynamics.fleets import INTERACTION, SLOW_FAVOURED, WAITING
+from queuing_dynamics.tinyimagenet.size import Size
 
 TITLES = {
     "fedavg": "FedAvg",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sojourn.paper.fleets import HalfSlow
+from queuing_dynamics.fleets import HalfSlow
 
 
 @dataclass(frozen=True)

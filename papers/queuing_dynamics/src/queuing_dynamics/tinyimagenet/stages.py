@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from queuing_dynamics.ledger import Ledger, Marked
+from queuing_dynamics.tinyimagenet.methods import METHODS, RATES, keys, local_steps
+from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
+from queuing_dynamics.training import Training
+from queuing_dynamics.tuned import HELD_OUT, accuracy_in_time, best_of, trial_seeds
 from sojourn.errors import SojournError
 from sojourn.experiments.cell import Cell
 from sojourn.learning.run.config import TrainConfig
-from sojourn.paper.ledger import Ledger, Marked
-from sojourn.paper.tinyimagenet.methods import METHODS, RATES, keys, local_steps
-from sojourn.paper.tinyimagenet.size import FAST, FULL, Size
-from sojourn.paper.training import Training
-from sojourn.paper.tuned import HELD_OUT, accuracy_in_time, best_of, trial_seeds
 
 STAGES = ("trials", "table")
 

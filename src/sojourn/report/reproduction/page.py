@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import check_place, read_text, write_text
-from sojourn.paper.claim import Claim
-from sojourn.paper.experiment import Experiment
+from sojourn.report.reproduction.claim import Claim
+from sojourn.report.reproduction.experiment import Experiment
 
 Found = Sequence[tuple[Experiment, Sequence[Claim]]]
 

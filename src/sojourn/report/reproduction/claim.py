@@ -1,4 +1,4 @@
-"""Claims: what the paper states, what comes out here, and whether the two agree, by a rule that is stated.
+"""Claims: what a paper states, what comes out here, and whether the two agree, by a rule that is stated.
 
 A verdict is never written by hand. A claim has parts, and an experiment says of each whether it is confirmed (True),
 contradicted (False) or open (None: the numbers allow either). What they come to:

@@ -8,9 +8,9 @@ from pathlib import Path
 from sojourn.errors import InvalidInput, SojournError, UnwritableFile
 from sojourn.files import read_json, write_json, write_text
 from sojourn.folders import check_folder, filled
-from sojourn.paper.claim import Claim, read_claims, write_claims
-from sojourn.paper.experiment import Experiment, Watch
-from sojourn.paper.page import whole_page
+from sojourn.report.reproduction.claim import Claim, read_claims, write_claims
+from sojourn.report.reproduction.experiment import Experiment, Watch
+from sojourn.report.reproduction.page import whole_page
 from sojourn.values import number, table
 from sojourn.version import __version__
 

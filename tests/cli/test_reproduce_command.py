@@ -5,11 +5,11 @@ import re
 
 import pytest
 
+from pretended_papers import install, write_metadata
 from sojourn.cli.main import run
 from sojourn.errors import InvalidInput
-from sojourn.paper import experiments
-from sojourn.paper.claim import claim
-from sojourn.paper.experiment import Experiment
+from sojourn.report.reproduction.claim import claim
+from sojourn.report.reproduction.experiment import Experiment
 from sojourn.version import __version__
 
 pytest.importorskip("matplotlib")
@@ -40,30 +40,85 @@ def second(folder, fast, watch):
     raise KeyboardInterrupt
 
 
+FIRST, SECOND = Experiment("first", "First", "figure 1", first), Experiment("second", "Second", "figure 2", second)
+
+
 @pytest.fixture
-def two(monkeypatch):
-    made = (Experiment("first", "First", "figure 1", first), Experiment("second", "Second", "figure 2", second))
-    monkeypatch.setattr(experiments, "EXPERIMENTS", made)
+def have(monkeypatch, tmp_path_factory):
+    """Have papers installed, and no others."""
+    return lambda **papers: install(monkeypatch, tmp_path_factory.mktemp("site"), **papers)
+
+
+@pytest.fixture
+def two(have):
+    have(paper=[FIRST, SECOND])
 
 
 def test_help_shows_examples(call):
     assert "sojourn reproduce all --fast --out reproduced/" in call("--help")[1]
 
 
-def test_the_list_names_every_experiment_and_where_it_stands(call):
+def test_the_list_names_the_experiments_of_every_paper_and_where_they_stand(call, have):
+    have(one=[FIRST], other=[SECOND])
     shown = call("--list")[1]
     listed = json.loads(call("--list", "--json")[1])["experiments"]
-    assert [one["name"] for one in listed] == [one.name for one in experiments.EXPERIMENTS]
-    assert all(one["name"] in shown for one in listed)
+    assert [(row["paper"], row["name"], row["where"]) for row in listed] == [
+        ("one", "first", "figure 1"),
+        ("other", "second", "figure 2"),
+    ]
+    assert all(word in shown for word in ("On one", "On other", "first", "second", "figure 2"))
+    assert [row["name"] for row in json.loads(call("--list", "--json", "--paper", "other")[1])["experiments"]] == [
+        "second"
+    ]
 
 
-def test_claims_are_shown_with_their_verdicts(call, tmp_path):
-    code, shown, said = call("step-size", "--fast", "--out", tmp_path)
+def test_a_paper_that_is_missing_is_said_in_one_sentence_with_the_way_to_install_it(call, have):
+    have()
+    for words in (["all"], ["--list"], []):
+        assert call(*words) == (
+            2,
+            "",
+            "error: no paper to reproduce is installed; pip install ./papers/queuing_dynamics in a copy of sojourn's "
+            "repository\n",
+        )
+
+
+def test_of_several_papers_one_is_chosen_by_name(call, have, tmp_path):
+    have(one=[FIRST], other=[FIRST, SECOND])
+    assert call("first", "--out", tmp_path / "out") == (
+        2,
+        "",
+        "error: 2 papers are installed; choose one of one, other by --paper\n",
+    )
+    assert call("first", "--paper", "oter")[2] == (
+        "error: there is no paper 'oter'; installed are one, other; did you mean other?\n"
+    )
+    code, shown, _ = call("first", "--paper", "other", "--out", tmp_path / "out", "--json")
+    assert (code, json.loads(shown)["paper"]) == (0, "other")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("nowhere_at_all:PAPER", "paper broken cannot be loaded (No module named 'nowhere_at_all'); install it again"),
+        ("json:PAPER", "paper broken cannot be loaded (module 'json' has no attribute 'PAPER'); install it again"),
+        ("json:dumps", "paper broken: json:dumps must be a Paper, got a function; install another version of it"),
+    ],
+)
+def test_a_paper_that_cannot_be_loaded_is_named(call, monkeypatch, tmp_path, entry, message):
+    write_metadata(tmp_path, [f"broken = {entry}"])
+    monkeypatch.syspath_prepend(tmp_path)
+    assert call("all") == (2, "", f"error: {message}\n")
+
+
+def test_claims_are_shown_with_their_verdicts(call, have, tmp_path):
+    have(paper=[FIRST])
+    code, shown, said = call("first", "--fast", "--out", tmp_path)
     assert code == 0
-    assert "largest step at uniform p: caption (8) beside the theorem" in shown
-    assert "disagrees" in shown
-    assert re.search(r"step-size: done in [0-9.]+ s, in ", said)
-    content = json.loads(call("step-size", "--fast", "--out", tmp_path, "--json")[1])
+    assert "one is one" in shown
+    assert "agrees" in shown
+    assert re.search(r"first: done in [0-9.]+ s, in ", said)
+    content = json.loads(call("first", "--fast", "--out", tmp_path, "--json")[1])
     assert (content["command"], content["fast"], content["complete"]) == ("reproduce", True, True)
     (one,) = content["experiments"]
     assert one["kept"]
@@ -99,9 +154,8 @@ def third(folder, fast, watch):
     raise InvalidInput("this cannot be; do something else")
 
 
-def test_what_was_finished_before_a_failure_is_shown_and_written(call, two, tmp_path, monkeypatch):
-    made = (experiments.EXPERIMENTS[0], Experiment("third", "Third", "figure 3", third))
-    monkeypatch.setattr(experiments, "EXPERIMENTS", made)
+def test_what_was_finished_before_a_failure_is_shown_and_written(call, have, tmp_path):
+    have(paper=[FIRST, Experiment("third", "Third", "figure 3", third)])
     page, places = tmp_path / "page.md", "<!-- reproduce {0} -->\n<!-- end of {0} -->\n"
     page.write_text(places.format("first") + places.format("third"))
     code, shown, said = call("all", "--out", tmp_path / "out", "--page", page)
@@ -138,8 +192,8 @@ def test_what_cannot_take_its_place_is_refused_before_any_experiment_runs(
     assert not (tmp_path / "reproduced" / "first").exists()
 
 
-def test_all_claims_go_to_one_table_and_onto_a_page(call, two, tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "EXPERIMENTS", experiments.EXPERIMENTS[:1])
+def test_all_claims_go_to_one_table_and_onto_a_page(call, have, tmp_path):
+    have(paper=[FIRST])
     page = tmp_path / "page.md"
     page.write_text("<!-- reproduce first -->\n<!-- end of first -->\n")
     assert call("all", "--out", tmp_path / "out", "--page", page)[0] == 0
@@ -153,13 +207,13 @@ def test_all_claims_go_to_one_table_and_onto_a_page(call, two, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "an experiment must be named, got none; the names are stationarity"),
-        (["al"], "there is no experiment 'al'; the names are stationarity"),
-        (["step-size", "--out", "file"], "cannot write to file: it is a file; name a folder"),
-        (["step-size", "--page", "none.md"], "page none.md does not exist; name a page with markers"),
+        ([], "an experiment must be named, got none; the names are first"),
+        (["al"], "there is no experiment 'al'; the names are first"),
+        (["first", "--out", "file"], "cannot write to file: it is a file; name a folder"),
+        (["first", "--page", "none.md"], "page none.md does not exist; name a page with markers"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence_before_the_work(call, words, message, tmp_path, monkeypatch):
+def test_what_cannot_be_is_refused_in_one_sentence_before_the_work(call, two, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     code, shown, said = call(*words)

@@ -1,10 +1,10 @@
-"""An experiment: one figure, table or section of the paper, made again by a function."""
+"""An experiment: one figure, table or section of a paper, made again by a function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.paper.claim import Claim
+from sojourn.report.reproduction.claim import Claim
 
 Watch = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
@@ -12,7 +12,7 @@ Watch = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """One thing that the paper shows."""
+    """One thing that a paper shows."""
 
     name: str
     """What it is asked for by."""

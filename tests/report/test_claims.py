@@ -5,9 +5,19 @@ from itertools import permutations, product
 import pytest
 
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.paper.claim import above, claim, judged, near, numbers, percents, plain, read_claims, write_claims
-from sojourn.paper.experiment import Experiment
-from sojourn.paper.page import claims_table, update_page, whole_page
+from sojourn.report.reproduction.claim import (
+    above,
+    claim,
+    judged,
+    near,
+    numbers,
+    percents,
+    plain,
+    read_claims,
+    write_claims,
+)
+from sojourn.report.reproduction.experiment import Experiment
+from sojourn.report.reproduction.page import claims_table, update_page, whole_page
 
 
 @pytest.mark.parametrize(
