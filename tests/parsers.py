@@ -29,6 +29,7 @@ from sojourn.experiments.comparison import Comparison
 from sojourn.experiments.found import Found
 from sojourn.experiments.grid import Grid
 from sojourn.experiments.target import Target
+from sojourn.experiments.training import train
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_dataset, load_problem
@@ -38,7 +39,6 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
-from sojourn.learning.run.run import train
 from sojourn.plan_text import plan_of
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment

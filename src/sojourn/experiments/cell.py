@@ -19,6 +19,7 @@ from sojourn.fleet import Fleet
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.plan_text import plan_of
+from sojourn.trace import Trace
 from sojourn.values import table
 
 DIVERGED = "diverged.json"
@@ -30,7 +31,7 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 Part = tuple[int, int]
 """Which of how many machines this is, from 1 on."""
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
-_ELSEWHERE = ("fleet", "plan", "sampling", "data")  # in the hash by what they mean
+_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Cell:
         facts = {key: value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
+        if self.config.trace is not None:
+            facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -124,6 +127,11 @@ def _contents(config: TrainConfig) -> tuple[str, str]:
 @lru_cache(maxsize=16)
 def _fleet(path: str, state: tuple[int, int]) -> Fleet:
     return Fleet.load(path)
+
+
+@lru_cache(maxsize=16)
+def _trace_hash(path: str, state: tuple[int, int]) -> str:
+    return Trace.load(path).hash
 
 
 def _state(path: str) -> tuple[int, int]:
