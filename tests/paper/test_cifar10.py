@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.errors import SojournError, UnreadableFile
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import FIRST_TUNING_SEED
 from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10.favourable import by_tasks, favourable, favourable_trials

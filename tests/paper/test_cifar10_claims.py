@@ -9,8 +9,7 @@ from math import isnan, sqrt
 import pytest
 
 from sojourn.errors import SojournError
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.found import Found
+from sojourn.experiments.cells import Cell, Found
 from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10 import experiment
 from sojourn.paper.cifar10.claims import levels_of, of_the_tasks, of_users, orders, sizes

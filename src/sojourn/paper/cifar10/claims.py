@@ -5,7 +5,7 @@ from math import inf, sqrt
 from statistics import fmean
 from typing import Any
 
-from sojourn.experiments.found import Found
+from sojourn.experiments.cells import Found
 from sojourn.paper.cifar10.compared import LAST_PART, MEASURES, Runs, differences, levels
 from sojourn.paper.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE, ROOT, SPEED, UNWEIGHTED, readings
 from sojourn.paper.cifar10.settled import ENDS, Standing

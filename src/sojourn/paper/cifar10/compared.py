@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.experiments.axes import AXES, common_end, end_of
-from sojourn.experiments.found import Found
-from sojourn.experiments.interval import interval
+from sojourn.experiments.cells import Found
+from sojourn.experiments.statistics import AXES, common_end, end_of, interval
 from sojourn.paper.tuned import LAST, accuracy
 
 Runs = Mapping[str, Mapping[int, Found]]

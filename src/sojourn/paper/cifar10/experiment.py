@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.csv_file import write_csv
-from sojourn.experiments.standing import curves, standing
+from sojourn.experiments.statistics import curves, standing
 from sojourn.paper.cifar10.claims import (
     PAIRS,
     TITLES,

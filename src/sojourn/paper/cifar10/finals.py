@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10.readings import Reading
 from sojourn.paper.cifar10.search import Chosen, common

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.tuning import extended
+from sojourn.experiments.cells import Cell
+from sojourn.experiments.tune import extended
 from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.cifar10.readings import Reading
 from sojourn.paper.cifar10.size import Size

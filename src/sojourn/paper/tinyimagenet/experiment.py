@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from sojourn.csv_file import write_csv
-from sojourn.experiments.found import Found
-from sojourn.experiments.interval import interval
-from sojourn.experiments.standing import curves, standing
+from sojourn.experiments.cells import Found
+from sojourn.experiments.statistics import curves, interval, standing
 from sojourn.paper.claim import Claim, claim
 from sojourn.paper.experiment import Experiment, Watch
 from sojourn.paper.ledger import Ledger

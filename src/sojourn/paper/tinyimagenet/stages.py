@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sojourn.errors import SojournError
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.learning.run.config import TrainConfig
 from sojourn.paper.ledger import Ledger, Marked
 from sojourn.paper.tinyimagenet.methods import METHODS, RATES, keys, local_steps
