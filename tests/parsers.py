@@ -24,11 +24,10 @@ from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.constants import Constants
-from sojourn.experiments.cell import Cell, ended
+from sojourn.experiments.cells import Cell, Found, ended
 from sojourn.experiments.comparison import Comparison
-from sojourn.experiments.found import Found
-from sojourn.experiments.grid import Grid
-from sojourn.experiments.target import Target
+from sojourn.experiments.statistics import Target
+from sojourn.experiments.sweep import Grid
 from sojourn.experiments.training import train
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset

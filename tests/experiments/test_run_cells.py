@@ -11,7 +11,7 @@ import pytest
 from some_cells import MARKS, contents, fleet_file, seeds, small
 
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cell import Cell, Cells, ended
+from sojourn.experiments.cells import Cell, Cells, ended
 from sojourn.experiments.run_cells import run_cells
 from sojourn.experiments.training import train
 from sojourn.files import alone
