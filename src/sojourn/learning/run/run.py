@@ -92,7 +92,11 @@ class Run:
             self.replay = Replay(
                 built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
             )
-            self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+            self.metrics = Metrics(
+                self.folder / "metrics.csv",
+                self.built.setting.fleet.name,
+                tuple(one.name for one in built.federation.metrics),
+            )
             self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
             self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
             self.store.check(self.replay.state)
