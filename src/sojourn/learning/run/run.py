@@ -44,6 +44,7 @@ from sojourn.version import __version__
 
 EVALUATIONS = 50
 PATHS = ("fleet", "plan")
+BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
 
@@ -124,8 +125,16 @@ class Run:
                 self.metrics.begin(None)
                 self._evaluate()
         except BaseException:
+            self.abandon()
             self.__exit__(*sys.exc_info())
             raise
+
+    def abandon(self) -> None:
+        """Undo what was begun here, where nothing of it is worth keeping: the same folder can be used again."""
+        if not (self._resumed or self.complete or self.store.steps()):
+            for name in BEGUN:  # the configuration first: it marks the folder
+                (self.folder / name).unlink(missing_ok=True)
+            self.store.forget()
 
     def close(self) -> None:
         """Leave the folder to other processes."""
@@ -349,9 +358,16 @@ def together(
         raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
     with ExitStack() as held:
         for run in runs:
-            held.callback(run.close)
+            held.push(run)  # closed with what went wrong, so that no empty folder is left
         halt = stop or held.enter_context(noted(twice=True))
-        return drive([(course(run, halt), run.built.executor) for run in runs])
+        try:
+            return drive([(course(run, halt), run.built.executor) for run in runs])
+        except Diverged:
+            raise
+        except Exception:  # most likely in the user's own model
+            for run in runs:
+                run.abandon()
+            raise
 
 
 def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
