@@ -25,6 +25,7 @@ from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.plan_text import plan_of
 from sojourn.shown import quoted
+from sojourn.trace import Trace
 from sojourn.values import LARGEST, items, optional_number, table, text, whole
 
 DIVERGED = "diverged.json"
