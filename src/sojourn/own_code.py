@@ -2,17 +2,23 @@
 
 Importing a module runs it. So a text that names code is recognised before anything is imported, and whoever took it
 from a file that may be a stranger's can ask first.
+
+What a program hands over as an object has a text too, `object:name`, under which it is found as long as the program
+runs, and in the processes that work for it.
 """
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 from sojourn.errors import InvalidInput, cut
 from sojourn.text import nearest, parts
 
+OBJECT = "object:"
+_OBJECTS: dict[str, Any] = {}
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
@@ -33,6 +39,10 @@ def own_call(noun: str, text: str, *first: Any) -> Any:
     >>> own_call("fraction", "fractions:Fraction(numerator=3, denominator=4)")
     Fraction(3, 4)
     """
+    if text.strip().startswith(OBJECT):
+        found = own_function(noun, text)
+        made = inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, partial)
+        return call_with(f"{noun} {text.strip()}", found, *first) if made else found
     home, inside = _split(noun, text)
     function = own_function(noun, home)
     options = _options(f"{noun} {home}", inside, function)
@@ -65,8 +75,36 @@ def _places(signature: inspect.Signature, options: Mapping[str, Any]) -> int:
     return places
 
 
+def handed_over(thing: Any, name: str) -> str:
+    """The text of an object that a program hands over; one of the same name takes its place.
+
+    >>> own_function("number", handed_over(abs, "abs"))(-3)
+    3
+    """
+    text = f"{OBJECT}{name}"
+    _OBJECTS[text] = thing
+    return text
+
+
+def objects_of(texts: Iterable[str]) -> dict[str, Any]:
+    """Those of the texts that are objects of this program, to be sent to another process with what needs them."""
+    return {one: _OBJECTS[one] for text in texts for one in parts(text) if one in _OBJECTS}
+
+
+def take_over(objects: Mapping[str, Any]) -> None:
+    """Find objects of another process under their texts here."""
+    _OBJECTS.update(objects)
+
+
 def own_function(noun: str, text: str) -> Callable[..., Any]:
     """Import the function or class that a text names; `noun` says what it is to make."""
+    if text.strip().startswith(OBJECT):
+        if text.strip() not in _OBJECTS:
+            raise InvalidInput(
+                f"{noun} {text.strip()} was handed over by a Python program, which is not this one; go on there"
+            )
+        handed: Callable[..., Any] = _OBJECTS[text.strip()]
+        return handed
     home, _, name = text.strip().partition(":")
     what = f"{noun} {text.strip()}"
     try:
