@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.tabular import Tabular
 from sojourn.types import Floats, Integers
 
 LARGEST_COUNT = 2**53  # up to here every whole number is one
@@ -41,8 +42,8 @@ _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Fleet:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fleet(Tabular):
     """Groups of equal clients: name, count, service rate, and what else is known of them.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
@@ -213,6 +214,19 @@ class Fleet:
         if name not in self._places:
             raise InvalidInput(f"the fleet has no group '{name}'; its groups are {_listed(self.name)}")
         return self._places[name]
+
+    def _title(self) -> str:
+        if self.groups > 6:
+            return f"Fleet of {self.clients:,} clients in {self.groups:,} groups"
+        each = zip(self.count.tolist(), self.name, self.rate.tolist(), strict=True)
+        said = ", ".join(f"{count:,} {name} at {rate:.4g}" for count, name, rate in each)
+        return f"Fleet of {self.clients:,} clients: {said}"
+
+    def _table(self) -> dict[str, list[Any]]:
+        stated = ("name", "count", "rate", "law")
+        columns = self._columns()
+        bare = type(self)(self.name, self.count, self.rate)._columns()
+        return {key: values for key, values in columns.items() if key in stated or str(values) != str(bare[key])}
 
     def _columns(self) -> dict[str, list[Any]]:
         return {key: _plain(getattr(self, key)) for key in COLUMNS}

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.shown import quoted
+from sojourn.tabular import Tabular
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
 SCHEMA = 1
@@ -26,8 +28,8 @@ PROMISED = (
 PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Tabular):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
@@ -190,6 +192,18 @@ class Plan:
         except InvalidInput as error:
             raise InvalidInput(f"plan file {path}: {error}") from None
 
+    def _title(self) -> str:
+        made = f", least {self.objective}" if self.objective else ""
+        step = "" if self.step_size is None else f", step size {self.step_size:.4g}"
+        return f"Plan for {int(self.count.sum()):,} clients: {self.concurrency:,} tasks in flight{step}{made}"
+
+    def _table(self) -> dict[str, list[Any]]:
+        found = {"name": list(self.name), "count": self.count.tolist(), "sampling": self.sampling.tolist()}
+        for key in PROMISED_BY_GROUP:
+            if isinstance(self.promises.get(key), list) and len(self.promises[key]) == len(self.name):
+                found[key] = self.promises[key]
+        return found
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
             return NotImplemented
@@ -198,6 +212,33 @@ class Plan:
 
     def __hash__(self) -> int:
         return hash(self.hash)
+
+
+def plan_for(fleet: Fleet, given: Any) -> Plan:
+    """The plan in what was given for one, checked against the fleet; a sentence with the way out for anything else.
+
+    >>> fleet = Fleet.of(all=(10, 1.0))
+    >>> plan_for(fleet, Plan.uniform(fleet, 5)).concurrency
+    5
+    """
+    fleet_of(fleet)
+    plan = getattr(given, "plan", given)  # what make_plan returns holds one
+    if not isinstance(plan, Plan):
+        whole = isinstance(given, int) and not isinstance(given, bool)
+        way = f"Plan.uniform(fleet, {given})" if whole else "Plan.uniform(fleet, concurrency) or what make_plan returns"
+        if isinstance(given, str | Path):
+            way = f"Plan.load({str(given)!r})"
+        raise InvalidInput(f"plan must be a Plan, got {quoted(given)}; write {way}")
+    plan.check(fleet)
+    return plan
+
+
+def fleet_of(given: Any) -> Fleet:
+    """What was given, if it is a Fleet; a sentence with the way out otherwise."""
+    if isinstance(given, Fleet):
+        return given
+    way = f"Fleet.load({str(given)!r})" if isinstance(given, str | Path) else "Fleet.of(fast=(90, 8.0), slow=(10, 1.0))"
+    raise InvalidInput(f"fleet must be a Fleet, got {quoted(given)}; write {way}")
 
 
 def check_concurrency(concurrency: object) -> None:

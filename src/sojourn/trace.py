@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import check_place, written
+from sojourn.tabular import Tabular
 from sojourn.values import table, whole
 
 SCHEMA = 1
@@ -50,8 +51,8 @@ _ARROW = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Tabular):
     """Columns of equal length, one row a task, and facts about the whole.
 
     >>> from sojourn import Fleet, Plan, simulate
@@ -94,6 +95,14 @@ class Trace:
             raise InvalidInput(f"the columns of a trace must have equal length, got {sorted(sizes)}")
         if self.fate.size and not (self.fate.min() >= 0 and self.fate.max() < len(FATES)):
             raise InvalidInput(f"fate must be one of 0..{len(FATES) - 1}, got {self.fate.min()}..{self.fate.max()}")
+
+    def _title(self) -> str:
+        ended = self.applied_at[self.applied]
+        until = f" until time {ended.max():.6g}" if ended.size else ""
+        return f"{self.metadata.get('origin', 'given')} Trace of {len(self):,} tasks, {ended.size:,} applied{until}"
+
+    def _table(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in COLUMNS}
 
     def __len__(self) -> int:
         return int(self.client.size)

@@ -13,6 +13,11 @@ LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
 def comparison_picture(
     curves: Sequence[Mapping[str, Any]], key: str, path: str | Path, title: str, target: float | None = None
 ) -> list[Path]:
+    """The figure of `comparison_figure`, written."""
+    return save(comparison_figure(curves, key, title, target), path)
+
+
+def comparison_figure(curves: Sequence[Mapping[str, Any]], key: str, title: str, target: float | None = None) -> Any:
     """Mean curves with 95% bands, a panel an axis, from the rows of curves.csv."""
     plt = pyplot()
     names = list(dict.fromkeys(str(row["method"]) for row in curves))
@@ -35,7 +40,7 @@ def comparison_picture(
         panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
     _legend(figure, *panels[0, 0].get_legend_handles_labels())
     figure.suptitle(words(title), fontsize=11)
-    return save(figure, path)
+    return figure
 
 
 def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:

@@ -2,13 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
 
 AXES = (("received", "updates received"), ("time", "virtual time"))
 
 
-def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, title: str) -> list[Path]:
+Rows = Sequence[Mapping[str, float]]
+
+
+def curves(runs: Mapping[str, Rows], path: str | Path, title: str) -> list[Path]:
+    """The figure of `curves_figure`, written."""
+    return save(curves_figure(runs, title), path)
+
+
+def curves_figure(runs: Mapping[str, Rows], title: str) -> Any:
     """Accuracy (or loss, where there are no classes) of each run, over updates received and over virtual time."""
     plt = pyplot()
     classes = all(row["accuracy"] == row["accuracy"] for rows in runs.values() for row in rows)
@@ -29,4 +38,4 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, 
     axes[0].set_ylabel(label)
     axes[1].legend(frameon=False, fontsize=8)
     figure.suptitle(words(title), fontsize=11)
-    return save(figure, path)
+    return figure

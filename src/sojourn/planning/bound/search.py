@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import MOST_TASKS, Plan, check_concurrency
+from sojourn.plan import MOST_TASKS, Plan, check_concurrency, fleet_of
 from sojourn.planning.bound.binning import Binning, binned, into_bins, width
 from sojourn.planning.bound.concurrency import best_concurrency
 from sojourn.planning.bound.expectations import parking, promises
@@ -16,6 +17,7 @@ from sojourn.planning.bound.family import ByLabel, ByPower, Family, equal_client
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Prediction, client_weights
 from sojourn.planning.bound.problem import MET, Found, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
+from sojourn.tabular import Tabular
 from sojourn.types import Floats
 
 Method = Literal["simplex", "clusters", "power", "grid"]
@@ -51,9 +53,9 @@ class Limits:
         return bool(fits and stays and plan.sampling.min() >= self.floor * (1 - 1e-9))
 
 
-@dataclass(frozen=True, eq=False)
-class Planned:
-    """A plan, what is expected of it, and how it was found."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Planned(Tabular):
+    """A plan, what is expected of it, and how it was found; it can be handed on wherever a plan is wanted."""
 
     plan: Plan
     """The plan, with its promises."""
@@ -81,6 +83,16 @@ class Planned:
     """Free numbers of the family: a warm start for a neighbouring problem."""
     binning: Binning | None = None
     """How the clients were binned, where they were too many to be planned for one by one."""
+
+    def _title(self) -> str:
+        return f"{self.plan._title()}, expected {self.prediction.value:.6g}"
+
+    def _table(self) -> dict[str, Any]:
+        return self.plan._table()
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        self.plan.save(path)
 
 
 def make_plan(
@@ -110,7 +122,7 @@ def make_plan(
     >>> planned.plan.concurrency, round(planned.prediction.value, 4)
     (14, 0.5616)
     """
-    limits = limits or Limits()
+    limits, fleet = limits or Limits(), fleet_of(fleet)
     if seed < 0:
         raise InvalidInput(f"seed must not be negative, got {seed}")
     if not equal and fleet.clients > MOST_SINGLE:

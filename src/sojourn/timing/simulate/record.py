@@ -13,7 +13,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.interrupts import noted
 from sojourn.memory import check_memory
-from sojourn.plan import Plan
+from sojourn.plan import Plan, plan_for
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.runners import Runner, runner
 from sojourn.timing.simulate.summary import Progress, check_run
@@ -54,6 +54,7 @@ def simulate(
         raise InvalidInput(f"simulate needs steps or a time, one of them, got {steps} and {time}; give one")
     if time is not None and not 0 < time < math.inf:
         raise InvalidInput(f"time must be positive and finite, got {time}")
+    plan = plan_for(fleet, plan)
     length, seed = check_run(1 if steps is None else steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     if time is None:
@@ -80,6 +81,7 @@ def record(
 
     On Ctrl-C the file is finished with what was done so far. Returns whether all steps were done.
     """
+    plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     with TraceWriter(path, {}) as writer, noted(twice=False) as stop:
