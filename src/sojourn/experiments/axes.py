@@ -34,7 +34,7 @@ def common_end(runs: Iterable[Found], axis: str) -> float:
 def at_points(run: Found, axis: str, key: str, at: Floats) -> Floats:
     """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
 
-    Methods are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
+    Algorithms are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
     """
     where, values = run.column(axis), run.column(key)
     last = where[-1] if run.diverged else end_of(run, axis)

@@ -16,7 +16,7 @@ from pathlib import Path
 from sojourn.errors import SojournError
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
-from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.config import OLD_KEYS, TrainConfig
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.plan_text import plan_of
 from sojourn.values import table
@@ -30,6 +30,7 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 Part = tuple[int, int]
 """Which of how many machines this is, from 1 on."""
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
+_FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
 _ELSEWHERE = ("fleet", "plan", "sampling", "data")  # in the hash by what they mean
 
 
@@ -45,7 +46,8 @@ class Cell:
     @cached_property
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
-        facts = {key: value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
@@ -100,8 +102,8 @@ def ended(folder: Path) -> str | None:
 def readable(text: str) -> str:
     """A text as part of a file's name.
 
-    >>> readable("FedBuff(size=10), rate 0.1")
-    'fedbuff-size-10-rate-0.1'
+    >>> readable("FedBuff(size=10), step size 0.1")
+    'fedbuff-size-10-step-size-0.1'
     """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80] or "cell"
 

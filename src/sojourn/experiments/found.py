@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.experiments.cell import Cell, Cells, ended
 from sojourn.files import read_json
+from sojourn.learning.run.config import renamed
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.values import items, optional_number, table, text, whole
 
@@ -68,7 +69,8 @@ class Found:
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
     """What config.json says, once all that is asked for later is there and of its kind."""
-    config, versions = table(facts.get("config"), "config"), table(facts.get("versions"), "versions")
+    facts["config"] = renamed(table(facts.get("config"), "config"))
+    config, versions = facts["config"], table(facts.get("versions"), "versions")
     for key in IDENTITY:
         text(facts.get(key), key)
     for key in ("device", "execution"):
@@ -77,7 +79,7 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
         text(value, f"version of {key}")
     for key in items(facts.get("unused", []), "unused"):
         text(key, "a key of unused")
-    optional_number(config.get("rate"), "rate")
+    optional_number(config.get("step_size"), "step_size")
     whole(facts.get("parameters"), "parameters")
     return facts
 

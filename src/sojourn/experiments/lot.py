@@ -1,7 +1,7 @@
 """Lot: cells that one process trains, and how it trains them.
 
 On the processor a lot is one cell. On a GPU cells that do the same local work with the same model share their waves, so
-that several seeds and methods make a lot.
+that several seeds and algorithms make a lot.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""Whether the runs of a comparison are pairs: the same data, partition and first model for all methods of a seed."""
+"""Whether the runs of a comparison are pairs: the same data, partition and first model for all algorithms of a seed."""
 
 from sojourn.experiments.standing import Runs
 
@@ -7,7 +7,7 @@ ALIKE = ("device", "sojourn", "torch")
 
 
 def unpaired(runs: Runs) -> list[str]:
-    """What methods of one seed do not have in common, as sentences; none where all are pairs.
+    """What algorithms of one seed do not have in common, as sentences; none where all are pairs.
 
     Service times and batches follow from the seed, the client and the number of the task, and are the same wherever
     these are.
@@ -17,10 +17,10 @@ def unpaired(runs: Runs) -> list[str]:
         mine = {name: every[seed] for name, every in runs.items() if seed in every}
         for key, word in SAME.items():
             if len({run.facts[key] for run in mine.values()}) > 1:
-                notes.append(f"seed {seed}: the methods do not have the same {word}; these runs are no pairs")
+                notes.append(f"seed {seed}: the algorithms do not have the same {word}; these runs are no pairs")
         firsts = [run.rows[0]["test_loss"] for run in mine.values()]
         if max(firsts) - min(firsts) > 1e-6 * max(1.0, abs(max(firsts))):  # devices round differently
-            notes.append(f"seed {seed}: the methods do not begin with the same model; these runs are no pairs")
+            notes.append(f"seed {seed}: the algorithms do not begin with the same model; these runs are no pairs")
     for key in ("dataset_hash", "parameters"):  # no matter of the seed
         if len({run.facts[key] for every in runs.values() for run in every.values()}) > 1:
             notes.append(
@@ -30,7 +30,7 @@ def unpaired(runs: Runs) -> list[str]:
 
 
 def unused(runs: Runs) -> list[str]:
-    """Settings that a method does not look at, as sentences."""
+    """Settings that an algorithm does not look at, as sentences."""
     notes = []
     for name, mine in runs.items():
         keys = sorted({str(key) for run in mine.values() for key in run.facts.get("unused", [])})

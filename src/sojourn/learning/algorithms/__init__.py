@@ -1,1 +1,1 @@
-"""The methods, one file each."""
+"""The algorithms, one file each."""

@@ -28,7 +28,7 @@ def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
     """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
 
     The function is yours, takes nothing and returns a Dataset. `digits(validation=0.2)` judges by a share of the
-    training examples instead of the test set, to choose a learning rate by. So do the images: `fashion-mnist`,
+    training examples instead of the test set, to choose a step size by. So do the images: `fashion-mnist`,
     `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` is told of downloads and
     decoding (see `sojourn.learning.data.images.load`).
 
