@@ -101,7 +101,7 @@ def _at(
     most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
-    secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
+    secant = measure_secant(objective, slope, float(built.config.step_size or 1.0))
     bound = [Estimate(secant)] if objective.chosen.exact else []
     smoothness = Largest([curvature.smoothness, *bound])
     point = PointMeasured(
@@ -130,7 +130,7 @@ def _constants(
 ) -> Calibration:
     miss = (1 - effort.confidence) / 2
     config = built.config
-    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
+    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "step_size")
     run: dict[str, Any] = {key: getattr(config, key) for key in words}
     return Calibration(
         A=_measured(gap, miss),

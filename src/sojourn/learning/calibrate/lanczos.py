@@ -69,7 +69,7 @@ def lanczos(
             watch()
         alpha[done] = float(torch.dot(image, basis[done]))
         if not np.isfinite(alpha[done]):
-            raise SojournError("a product with the Hessian is not finite; lower the rate, or take fewer steps")
+            raise SojournError("a product with the Hessian is not finite; lower the step size, or take fewer steps")
         image = _orthogonal(image, basis[: done + 1])
         beta[done] = float(torch.linalg.vector_norm(image))
         done += 1

@@ -68,12 +68,12 @@ def measure_curvature(
     return Curvature(bracket, spectrum.size[0], spectrum, used + more)
 
 
-def measure_secant(objective: Objective, slope: Tensor, rate: float) -> float:
-    """Change of the gradient `slope` along the step -rate * slope, over its length."""
-    length = rate * float(slope.norm())
+def measure_secant(objective: Objective, slope: Tensor, step_size: float) -> float:
+    """Change of the gradient `slope` along the step -step_size * slope, over its length."""
+    length = step_size * float(slope.norm())
     if length == 0:
         return 0.0
-    return float((objective.at(objective.params - rate * slope).gradient() - slope).norm()) / length
+    return float((objective.at(objective.params - step_size * slope).gradient() - slope).norm()) / length
 
 
 def most_products(directions: int) -> int:

@@ -310,7 +310,7 @@ class Run:
             raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
-                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes; "
                 f"the last checkpoint is kept, in {self.folder}"
             )
 
