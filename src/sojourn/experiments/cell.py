@@ -19,6 +19,8 @@ from sojourn.fleet import Fleet
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.plan_text import plan_of
+from sojourn.scenario import Scenario
+from sojourn.scenario_text import availability_of
 from sojourn.trace import Trace
 from sojourn.values import table
 
@@ -31,7 +33,9 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 Part = tuple[int, int]
 """Which of how many machines this is, from 1 on."""
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
-_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
+_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
+
+_LATER = ("law", "uplink", "downlink", "server_rate", "dispatcher")  # not in the hash where they are left open
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,11 @@ class Cell:
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
         facts = {key: value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts = {key: value for key, value in facts.items() if value is not None or key not in _LATER}
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
+        if self.config.availability is not None:
+            facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
         if self.config.trace is not None:
             facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
