@@ -9,7 +9,7 @@ from sojourn import Fleet, goal, make_plan
 from sojourn.constants import WORKED_EXAMPLE, Constants
 from sojourn.experiments.compare import Compared, compare
 from sojourn.experiments.comparison import Comparison, Method, Tuning
-from sojourn.experiments.target import Target
+from sojourn.experiments.statistics import Target
 from sojourn.experiments.training import calibrated
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from sojourn import Dispatcher, Fleet, InvalidInput, Plan, Scenario, Trace, simulate
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.experiments.training import calibrated, open_run, train
 from sojourn.learning.calibrate.calibrate import Effort
 from sojourn.learning.run.build import build

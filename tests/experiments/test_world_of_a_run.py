@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sojourn import Availability, Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, simulate
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import Comparison, Method
 from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.build import check
