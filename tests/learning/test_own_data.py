@@ -134,8 +134,8 @@ def test_loss_and_metrics_of_ones_own(fleet, tmp_path):
 
 
 def test_several_labels_are_learnt_by_binary_cross_entropy(fleet, tmp_path):
-    words = {"data": f"{HERE}:tags", "model": f"{HERE}:linear(outputs=3)", "loss": "binary-cross-entropy", "step_size": 1.0}
-    _, rows = trained(fleet, tmp_path / "run", **words)
+    words = {"data": f"{HERE}:tags", "model": f"{HERE}:linear(outputs=3)", "loss": "binary-cross-entropy"}
+    _, rows = trained(fleet, tmp_path / "run", step_size=1.0, **words)
     assert rows[-1]["label_accuracy"] > 0.9
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Concurrency
+from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, ServerRate, Uplink
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -70,6 +70,18 @@ def compare(
     partition: Annotated[str | None, typer.Option(help="Who holds which examples.")] = None,
     model: Annotated[str | None, typer.Option(help="The model.")] = None,
     concurrency: Concurrency = None,
+    law: Laws = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
+    dispatcher: Annotated[
+        str | None,
+        typer.Option(
+            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
+        ),
+    ] = None,
+    availability: Availability = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any other key of a run, `batch_size=16`; repeat it.")
     ] = None,
@@ -102,10 +114,13 @@ def compare(
     - `sojourn compare --config compare.toml --out cmp/ --part 1/2`
 
     """
+    from sojourn.cli.arguments import joined
     from sojourn.cli.comparison_words import content_of
     from sojourn.experiments.comparison import Comparison
 
     run = {"fleet": fleet, "time": time, "steps": steps, "data": data, "partition": partition, "model": model}
+    run |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink), "server_rate": server_rate}
+    run |= {"dispatcher": dispatcher, "availability": availability}
     tuning = {
         "step_sizes": step_sizes,
         "seeds": tuning_seeds,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Concurrency, Sampling
+from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, Sampling, ServerRate, Uplink
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 
@@ -39,6 +39,18 @@ def train(
     ] = None,
     sampling: Sampling = None,
     concurrency: Concurrency = None,
+    law: Laws = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
+    dispatcher: Annotated[
+        str | None,
+        typer.Option(
+            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
+        ),
+    ] = None,
+    availability: Availability = None,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -120,12 +132,14 @@ def train(
 
     - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --step-size 0.05 --out fedbuff/`
 
+    - `sojourn train fleet.csv --law "lognormal(sigma=1)" --uplink 5 --availability "churn(on=100, off=20)" --out run/`
+
     - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
 
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
-    from sojourn.cli.arguments import whole
+    from sojourn.cli.arguments import joined, whole
     from sojourn.cli.show import attempts
     from sojourn.folders import check_folder
 
@@ -136,7 +150,8 @@ def train(
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
     words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
     words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
-    words |= {"judged_on": judged_on}
+    words |= {"judged_on": judged_on, "dispatcher": dispatcher, "availability": availability}
+    words |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink)}
     values = {
         "time": time,
         "step_size": step_size,
@@ -144,7 +159,7 @@ def train(
         "momentum": momentum,
         "weight_decay": weight_decay,
     }
-    values |= {"proximal": proximal, "clip": clip, "holdout": holdout}
+    values |= {"server_rate": server_rate, "proximal": proximal, "clip": clip, "holdout": holdout}
     paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan, "trace": trace}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}

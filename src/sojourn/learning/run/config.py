@@ -44,6 +44,18 @@ class TrainConfig:
     """Tasks in flight; None = the plan's, or one a client."""
     trace: str | None = None
     """Trace file to learn along; None = the timing is simulated."""
+    law: str | None = None
+    """Service law for all groups, or `name=law` for one, several with `;` between; None = those of the fleet."""
+    uplink: str | None = None
+    """Uplink rates, as `law`: `5`, `5:gamma(shape=2)`, `name=5`; None = those of the fleet."""
+    downlink: str | None = None
+    """Downlink rates, as `uplink`."""
+    server_rate: float | None = None
+    """Updates that the server applies per unit of time, one after the other; None = at once."""
+    dispatcher: str | None = None
+    """Who gets the next task; None = as the algorithm has it."""
+    availability: str | None = None
+    """When clients are there, what gets lost: a text form, or a TOML or CSV file; None = always there."""
     algorithm: str = "generalized-asyncsgd"
     """The algorithm and its options, `fedbuff(size=10)`."""
     data: str = "digits"
@@ -121,6 +133,9 @@ class TrainConfig:
             )
         if self.steps is not None and self.time is not None:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
+        for key in ("availability", "server_rate", "start"):
+            if self.trace is not None and getattr(self, key) is not None:
+                raise InvalidInput(f"a trace has its timing already: {key} must not be given beside it; leave it out")
         for key in ("steps", "time", "step_size", "local_step_size", "evaluate_every", "concurrency"):
             value = getattr(self, key)
             if value is not None and not (isfinite(value) and value > 0):

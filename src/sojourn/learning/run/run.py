@@ -44,7 +44,7 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan", "trace")
+PATHS = ("fleet", "plan", "trace", "availability")
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -388,6 +388,7 @@ def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
         "dataset_hash": federation.dataset.hash,
         "partition_hash": federation.partition.hash,
         "parameters": federation.model.size,
+        "availability_hash": built.scenario.availability_hash,
         "trace_hash": None if given is None else given.hash,
     }
 
@@ -412,8 +413,10 @@ def _ours(path: Path) -> bool:
 
 
 def _compared(value: Any) -> Any:
-    """Paths may change, what lies there may not: it has hashes of its own."""
-    return {key: one for key, one in value.items() if key not in PATHS} if isinstance(value, dict) else value
+    """Paths may change, what lies there may not: it has hashes of its own. What is left open may be left out."""
+    if not isinstance(value, dict):
+        return value
+    return {key: one for key, one in value.items() if key not in PATHS and one is not None}
 
 
 def _short(found: Any, wanted: Any) -> str:
