@@ -24,11 +24,11 @@ from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.constants import Constants
-from sojourn.experiments.cell import Cell, ended
+from sojourn.experiments.cells import Cell, Found, ended
 from sojourn.experiments.comparison import Comparison
-from sojourn.experiments.found import Found
-from sojourn.experiments.grid import Grid
-from sojourn.experiments.target import Target
+from sojourn.experiments.statistics import Target
+from sojourn.experiments.sweep import Grid
+from sojourn.experiments.training import train
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_dataset, load_problem
@@ -38,7 +38,6 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
-from sojourn.learning.run.run import train
 from sojourn.plan_text import plan_of
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment

@@ -284,16 +284,16 @@ def test_fewer_seeds_resumed_do_not_make_the_others_forgotten(call, home):
 SLOW = """
     import sys, time
     from pathlib import Path
-    from sojourn.learning.run.build import Built
-    simulate = Built.simulate
+    from sojourn.experiments import training
+    simulated = training.simulated
 
-    def slowly(self):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
+    def slowly(built):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
         Path("looked").touch()
         while not Path("go").exists():
             time.sleep(0.02)
-        return simulate(self)
+        return simulated(built)
 
-    Built.simulate = slowly
+    training.simulated = slowly
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seed", "1", "--out", "run"]
     run()

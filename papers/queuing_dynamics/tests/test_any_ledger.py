@@ -4,8 +4,7 @@ import pytest
 
 import parsers
 from queuing_dynamics.ledger import Ledger
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.found import Found
+from sojourn.experiments.cells import Cell, Found
 from test_fuzz import FEW, MANY, check_folder
 
 FILES = ("runs.csv", "curves.csv")

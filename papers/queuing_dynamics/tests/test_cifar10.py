@@ -28,7 +28,7 @@ from queuing_dynamics.cifar10.stages import STAGES, cells_of, chosen, ledger_of
 from queuing_dynamics.ledger import Ledger, train
 from queuing_dynamics.tuned import Best, accuracy
 from sojourn.errors import SojournError, UnreadableFile
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import FIRST_TUNING_SEED
 from sojourn.learning.run.config import TrainConfig
 

@@ -18,8 +18,7 @@ from queuing_dynamics.cifar10.size import FULL
 from queuing_dynamics.cifar10.stages import TRAINING, cells_of, ledger_of
 from queuing_dynamics.tuned import Best
 from sojourn.errors import SojournError
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.found import Found
+from sojourn.experiments.cells import Cell, Found
 from sojourn.learning.run.config import TrainConfig
 from sojourn.report.reproduction.reproduce import reproduce
 

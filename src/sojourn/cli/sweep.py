@@ -53,8 +53,7 @@ def sweep(
     """
     from sojourn.cli.show import attempts, plural, to_json
     from sojourn.csv_file import write_csv
-    from sojourn.experiments.grid import Grid
-    from sojourn.experiments.sweep import counted, runs_of, work_off
+    from sojourn.experiments.sweep import Grid, counted, runs_of, work_off
 
     grid, mine = Grid.load(config), part_of(part)
     if dry_run:

@@ -14,8 +14,7 @@ from typing import Any
 
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import SojournError, UnreadableFile
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.found import Found, find
+from sojourn.experiments.cells import Cell, Found, find
 from sojourn.experiments.run_cells import run_cells
 from sojourn.learning.run.config import TrainConfig
 

@@ -1,4 +1,4 @@
-"""From a configuration to the nouns of a run: fleet, plan, trace, federation, algorithm."""
+"""From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.algorithms.table import algorithm
@@ -25,19 +25,12 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
-from sojourn.memory import check_memory
 from sojourn.own_code import names_code
 from sojourn.plan_text import plan_of
 from sojourn.scenario import QUEUED, Scenario
-from sojourn.timing.simulate.runners import runner
-from sojourn.trace import COLUMNS, Trace
 
 STEPS = 1000
 RATE = 0.1
-PIECE = 10_000
-LITTLE = 500  # steps at most that a run by time is simulated beyond its end
-A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
-LOOK = 200  # pieces between two looks at the memory, where their number is not known
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
@@ -61,30 +54,6 @@ class Built:
     """Who computes."""
     unused: list[str]
     """What was given and has no effect on this method."""
-
-    def simulate(self) -> Trace:
-        """The trace of the run; where it ends by time, the trace goes on a little longer."""
-        config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
-        check_memory(A_TASK * (config.steps or 0), f"a run of {config.steps} steps", "give fewer steps")
-        run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
-        pieces: list[Any] = []
-        while not _enough(pieces, run.steps, config):
-            if config.steps is None and len(pieces) % LOOK == 0:
-                check_memory(A_TASK * run.steps, f"a run until time {config.time}", "give it less time")
-            left = LITTLE if config.steps is None else config.steps - run.steps
-            pieces.append(run.rows(min(PIECE, left)))
-        pieces.append(run.in_flight())
-        columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-        facts = {"origin": "simulated", **self.scenario.facts, "seed": config.seed}
-        facts |= {"steps": run.steps, "clients": fleet.clients, "concurrency": plan.concurrency}
-        return Trace(**columns, metadata={**facts, "fleet_hash": fleet.hash, "plan_hash": plan.hash})
-
-
-def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
-    if config.steps is not None:
-        return steps >= config.steps
-    assert config.time is not None
-    return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
 
 
 def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
@@ -111,7 +80,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         local_rate=local.rate,
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
-        steps=STEPS if config.steps is None and config.time is None else config.steps,
+        steps=STEPS if config.steps is None and config.time is None and config.trace is None else config.steps,
         execution=execution(config, model, dataset),
     )
     alike = like is not None and shared is not None and _alike(like, resolved, local)
@@ -244,28 +213,3 @@ def _start(scenario: Scenario, tasks: int, clients: int) -> str:
     if scenario.dispatcher.name not in QUEUED:
         return "even"
     return "one-each" if tasks <= clients else "even"
-
-
-def check_trace(built: Built, trace: Trace, where: str) -> None:
-    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
-    local, rows = built.setting.local, len(trace)
-    most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
-    if local.epochs is None:
-        most["work"] = local.steps
-    for key, largest in most.items():
-        column, least = getattr(trace, key), -1 if key == "applied_step" else 0
-        if column.size and not (least <= column.min() and column.max() <= largest):
-            raise UnreadableFile(
-                f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
-                f"got {column.min()} to {column.max()}; put the right one back"
-            )
-
-
-def check_time(built: Built, trace: Trace) -> int:
-    """Updates to receive: all of the trace, or those within the time of the configuration."""
-    if built.config.time is None:
-        return int(trace.applied.sum())
-    within = int((trace.applied_at[trace.applied] <= built.config.time).sum())
-    if within == 0:
-        raise InvalidInput(f"no update comes back within time {built.config.time}; give it more time")
-    return within

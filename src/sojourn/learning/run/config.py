@@ -38,6 +38,8 @@ class TrainConfig:
     """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
     concurrency: int | None = None
     """Tasks in flight; None = the plan's, or one a client."""
+    trace: str | None = None
+    """Trace file to learn along; None = the timing is simulated."""
     algorithm: str = "generalized-asyncsgd"
     """The method and its options, `fedbuff(size=10)`."""
     data: str = "digits"
@@ -51,7 +53,7 @@ class TrainConfig:
     model: str = "mlp"
     """The model."""
     steps: int | None = None
-    """Updates to receive; None = until `time`, or 1000."""
+    """Updates to receive; None = until `time`, all of the `trace`, or 1000."""
     time: float | None = None
     """Virtual time to run for."""
     rate: float | None = None

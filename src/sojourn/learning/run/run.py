@@ -31,7 +31,8 @@ from sojourn.interrupts import noted
 from sojourn.learning.data.images.source import Watch
 from sojourn.learning.execute.executor import Course, drive
 from sojourn.learning.replay.replay import Diverged, Replay
-from sojourn.learning.run.build import Built, build, check_time, check_trace
+from sojourn.learning.run.along import check_given, check_trace, updates_of
+from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics
@@ -43,9 +44,11 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan")
+PATHS = ("fleet", "plan", "trace")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
+Timing = Trace | Callable[[Built], Trace]
+"""When each task of a run is dispatched and applied, or whoever says it; asked only where the folder has no trace."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +76,26 @@ class Run:
         self,
         config: TrainConfig,
         folder: str | Path,
+        timing: Timing,
         resume: bool = False,
         watch: Watch | None = None,
         like: Built | None = None,
         begin: bool = True,
     ) -> None:
-        self.folder, self._watch, self.closed = Path(folder), watch, False
+        self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
+        given = timing if isinstance(timing, Trace) else None
+        if given is not None and config.trace is None:
+            config = config.resolved(trace=str(self.folder / "trace.parquet"))
         self.built: Built = build(config, watch, like)
-        self._identity = _identity(self.built)
+        self.notes = [] if given is None else check_given(self.built, given)
+        self._identity = _identity(self.built, given)
         self._recognised(resume)  # what can be refused as it is, is not touched
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
             self._resumed = self._recognised(resume)
             self.trace = self._trace(self._resumed)
             self._trace_hash = self.trace.hash
-            self.total = check_time(self.built, self.trace)
+            self.total = updates_of(self.built, self.trace)
             built = self.built
             self.replay = Replay(
                 built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
@@ -168,7 +176,7 @@ class Run:
             trace = Trace.load(path)
             check_trace(self.built, trace, str(path))
             return trace
-        return self.built.simulate()
+        return self._timing if isinstance(self._timing, Trace) else self._timing(self.built)
 
     def _ended(self) -> bool:
         """Whether the run was trained to its end: the summary is written last of all; half a copy has not ended."""
@@ -350,14 +358,8 @@ def together(
         return drive([(course(run, halt), run.built.executor) for run in runs])
 
 
-def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
-    """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
-    torch.set_num_threads(1)  # the same sums in the same order on any number of cores
-    return Run(config, folder, resume).go(**options)
-
-
-def _identity(built: Built) -> dict[str, Any]:
-    """What makes two runs the same."""
+def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
+    """What makes two runs the same; of a timing that is simulated, the configuration decides."""
     federation, setting = built.federation, built.setting
     return {
         "config": asdict(built.config),
@@ -366,6 +368,7 @@ def _identity(built: Built) -> dict[str, Any]:
         "dataset_hash": federation.dataset.hash,
         "partition_hash": federation.partition.hash,
         "parameters": federation.model.size,
+        "trace_hash": None if given is None else given.hash,
     }
 
 

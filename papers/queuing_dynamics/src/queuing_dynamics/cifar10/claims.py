@@ -10,7 +10,7 @@ from queuing_dynamics.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE
 from queuing_dynamics.cifar10.settled import ENDS, Standing
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.tuned import EDGES, Best
-from sojourn.experiments.found import Found
+from sojourn.experiments.cells import Found
 from sojourn.report.reproduction.claim import Claim, above, claim, numbers
 
 TITLES = {

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from queuing_dynamics.tuned import LAST, accuracy
-from sojourn.experiments.axes import AXES, common_end, end_of
-from sojourn.experiments.found import Found
-from sojourn.experiments.interval import interval
+from sojourn.experiments.cells import Found
+from sojourn.experiments.statistics import AXES, common_end, end_of, interval
 
 Runs = Mapping[str, Mapping[int, Found]]
 """By method, then by seed."""

@@ -30,7 +30,7 @@ from queuing_dynamics.cifar10.size import FAST, FULL, Size
 from queuing_dynamics.cifar10.stages import TRAINING, cells_of, chosen, ledger_of
 from queuing_dynamics.tuned import accuracy, reached, worth_of
 from sojourn.csv_file import write_csv
-from sojourn.experiments.standing import curves, standing
+from sojourn.experiments.statistics import curves, standing
 from sojourn.report.reproduction.claim import Claim
 from sojourn.report.reproduction.experiment import Experiment, Watch
 

@@ -8,7 +8,7 @@ from queuing_dynamics.cifar10.readings import Reading
 from queuing_dynamics.cifar10.search import Chosen, common
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.ledger import Marked
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.learning.run.config import TrainConfig
 
 

@@ -13,8 +13,8 @@ from queuing_dynamics.cifar10.readings import Reading
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.ledger import Ledger, Marked
 from queuing_dynamics.tuned import HELD_OUT, Best, accuracy, best_of, trial_seeds
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.tuning import extended
+from sojourn.experiments.cells import Cell
+from sojourn.experiments.tune import extended
 from sojourn.learning.run.config import TrainConfig
 
 GROWTH = 2

@@ -22,9 +22,8 @@ from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
 from queuing_dynamics.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
 from queuing_dynamics.tuned import EDGES, LAST, accuracy_in_time, worth_of
 from sojourn.csv_file import write_csv
-from sojourn.experiments.found import Found
-from sojourn.experiments.interval import interval
-from sojourn.experiments.standing import curves, standing
+from sojourn.experiments.cells import Found
+from sojourn.experiments.statistics import curves, interval, standing
 from sojourn.report.reproduction.claim import Claim, claim
 from sojourn.report.reproduction.experiment import Experiment, Watch
 

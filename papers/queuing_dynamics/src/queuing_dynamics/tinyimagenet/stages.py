@@ -14,7 +14,7 @@ from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
 from queuing_dynamics.training import Training
 from queuing_dynamics.tuned import HELD_OUT, accuracy_in_time, best_of, trial_seeds
 from sojourn.errors import SojournError
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.learning.run.config import TrainConfig
 
 STAGES = ("trials", "table")

@@ -6,6 +6,7 @@ import torch
 from some_cells import fleet_file
 
 from sojourn.experiments.comparison import Comparison, Method, Tuning
+from sojourn.experiments.training import simulated
 from sojourn.learning.run.build import build
 
 METHODS = ("generalized-asyncsgd", "asyncsgd(assignment=pure)", "fedbuff(size=3)", "fedavg", "fedasync")
@@ -36,7 +37,7 @@ def test_the_batches_of_a_clients_nth_task_are_the_same(built):
 
 def test_the_service_time_of_a_clients_nth_task_is_the_same(built):
     def services(one):
-        trace = one.simulate()
+        trace = simulated(one)
         order = np.argsort(trace.started_at, kind="stable")
         spans: dict[int, list[float]] = {}
         for number in order[~np.isnan(trace.finished_at[order])]:

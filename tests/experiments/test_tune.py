@@ -8,7 +8,7 @@ from some_cells import fleet_file
 
 from sojourn import Fleet, Plan
 from sojourn.experiments.comparison import Comparison, Method, Tuning
-from sojourn.experiments.tuning import tune
+from sojourn.experiments.tune import tune
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sojourn.cli.main import app
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cell import Cells, ended
+from sojourn.experiments.cells import Cells, ended
 from sojourn.experiments.run_cells import run_cells
 from sojourn.learning.run.read_metrics import NEEDED
 

@@ -7,14 +7,10 @@ import pytest
 from pretended import pretend, row
 from some_cells import fleet_file
 
-from sojourn.experiments.axes import at_points, common_end
-from sojourn.experiments.cell import ended
+from sojourn.experiments.cells import ended, find
+from sojourn.experiments.compare import mixed, unpaired
 from sojourn.experiments.comparison import Comparison, Method
-from sojourn.experiments.found import find
-from sojourn.experiments.interval import interval
-from sojourn.experiments.pairing import mixed, unpaired
-from sojourn.experiments.standing import cost_of, curves, standing
-from sojourn.experiments.target import Target
+from sojourn.experiments.statistics import Target, at_points, common_end, cost_of, curves, interval, standing
 
 
 @pytest.mark.parametrize("many", [2, 5, 20])

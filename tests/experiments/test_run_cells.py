@@ -11,10 +11,10 @@ import pytest
 from some_cells import MARKS, contents, fleet_file, seeds, small
 
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cell import Cell, Cells, ended
+from sojourn.experiments.cells import Cell, Cells, ended
 from sojourn.experiments.run_cells import run_cells
+from sojourn.experiments.training import train
 from sojourn.files import alone
-from sojourn.learning.run.run import train
 
 
 @pytest.fixture

@@ -7,14 +7,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell, Found, find
 from sojourn.experiments.comparison import Comparison, Method
-from sojourn.experiments.found import Found, find
 from sojourn.experiments.run_cells import Swept
 from sojourn.learning.run.config import LARGEST_RATE
 
 WIDTH = 10**0.5  # ratio of neighbouring rates, where a grid of one rate has none of its own
-
 Train = Callable[[Sequence[Cell]], Swept]
 Score = Callable[[str, float], float]
 """Of a method at a rate; less is better, inf = it diverged."""

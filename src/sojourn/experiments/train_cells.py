@@ -1,7 +1,6 @@
-"""Lot: cells that one process trains, and how it trains them.
+"""What one process does: it trains a lot, which is one cell, or on a GPU several that share their waves.
 
-On the processor a lot is one cell. On a GPU cells that do the same local work with the same model share their waves, so
-that several seeds and methods make a lot.
+Cells that do the same local work with the same model can share them, so that several seeds and methods make a lot.
 """
 
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
-from sojourn.experiments.cell import DIVERGED, Cell, Cells, ended
+from sojourn.experiments.cells import DIVERGED, Cell, Cells, ended
 from sojourn.files import Busy, busy, no_links, write_json
 from sojourn.learning.run.config import TrainConfig
 
@@ -110,7 +109,7 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.learning.run.run import Run
+    from sojourn.experiments.training import open_run
 
     first: Run | None = None
     for member in lot.members:
@@ -122,7 +121,7 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
             no_links(member.folder)
             if busy(member.folder):
                 raise Busy
-            run = Run(member.config, member.folder, resume=True, like=first.built if first else None)
+            run = open_run(member.config, member.folder, resume=True, like=first.built if first else None)
         except Busy:
             told[member.hash] = Ending(BUSY)
             continue

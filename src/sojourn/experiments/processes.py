@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import SojournError
-from sojourn.experiments.lot import Ending, Lot, deaf_to_interrupts, train_lot
+from sojourn.experiments.train_cells import Ending, Lot, deaf_to_interrupts, train_lot
 
 STOP = "stop"
 IDLE = 300  # seconds that a process waits for another lot
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
-
 _Work = tuple[Lot, Path, Path, int, float]
 _Told = tuple[str, dict[str, Ending]]
 

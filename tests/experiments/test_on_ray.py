@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from some_cells import MARKS, contents, fleet_file, seeds, small
 
-from sojourn.experiments.cell import Cell, Cells
-from sojourn.experiments.lot import lots_of
+from sojourn.errors import SojournError
+from sojourn.experiments.cells import Cell, Cells
 from sojourn.experiments.on_ray import Errand, _unpack, train_there
+from sojourn.experiments.on_ray import cluster as connected
 from sojourn.experiments.run_cells import run_cells
+from sojourn.experiments.train_cells import lots_of
 
 ray = pytest.importorskip("ray")
 
@@ -90,3 +92,11 @@ def test_a_worker_without_this_disk_sends_back_the_files(fleet, tmp_path):
     assert contents(tmp_path / "out" / "cells") == contents(tmp_path / "here" / "cells")
     configs = [next((tmp_path / name / "cells").glob("*/config.json")).read_text() for name in ("out", "here")]
     assert configs[0] == configs[1]
+
+
+def test_an_address_where_nobody_is_is_said_at_once():
+    with (
+        pytest.raises(SojournError, match=r"the Ray cluster at 127\.0\.0\.1:9 does not let us in"),
+        connected("127.0.0.1:9", None),
+    ):
+        pass
