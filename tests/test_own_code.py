@@ -26,6 +26,11 @@ def untold(first, extra=1, **more):
     return first, extra, more
 
 
+def nothing(width: int = 2):
+    """Needs nothing."""
+    return width
+
+
 def raises():
     """Fails by itself."""
     raise TypeError("mine")
@@ -60,6 +65,12 @@ def test_where_nothing_is_said_a_number_is_what_looks_like_one():
 def test_what_cannot_be_called_is_refused_in_a_sentence(text, said):
     with pytest.raises(InvalidInput, match=said.replace("(", r"\(")):
         own_call("thing", text)
+
+
+def test_a_function_is_handed_only_what_it_has_arguments_without_a_default_for():
+    assert own_call("thing", f"{HERE}:nothing", "given") == 2
+    assert own_call("thing", f"{HERE}:nothing(width=5)", "given", "more") == 5
+    assert own_call("thing", f"{HERE}:untold", "given", "more") == ("given", 1, {})
 
 
 def test_an_error_inside_the_users_function_stays_theirs():

@@ -5,6 +5,7 @@ from a file that may be a stranger's can ask first.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
@@ -35,15 +36,33 @@ def own_call(noun: str, text: str, *first: Any) -> Any:
     home, inside = _split(noun, text)
     function = own_function(noun, home)
     options = _options(f"{noun} {home}", inside, function)
-    what = f"{noun} {text.strip()}"
+    return call_with(f"{noun} {text.strip()}", function, *first, **options)
+
+
+def call_with(what: str, function: Callable[..., Any], *first: Any, **options: Any) -> Any:
+    """Call a function of the user's own with as much of `first` as it has arguments without a default for."""
     try:
-        inspect.signature(function).bind(*first, **options)
-    except TypeError as error:
-        handed = f", which is handed {_kinds(first)} and what stands in brackets" if first else ""
-        raise InvalidInput(f"{what}: {cut(str(error))}{handed}; change its arguments") from None
+        signature = inspect.signature(function)
     except ValueError:  # it does not tell its arguments
-        pass
-    return function(*first, **options)
+        return function(*first, **options)
+    handed = first[: _places(signature, options)]
+    try:
+        signature.bind(*handed, **options)
+    except TypeError as error:
+        given = f", which is handed {_kinds(first)} and what stands in brackets" if first else ""
+        raise InvalidInput(f"{what}: {cut(str(error))}{given}; change its arguments") from None
+    return function(*handed, **options)
+
+
+def _places(signature: inspect.Signature, options: Mapping[str, Any]) -> int:
+    """How many arguments must be given by their place."""
+    places = 0
+    for one in signature.parameters.values():
+        if one.kind is one.VAR_POSITIONAL:
+            return sys.maxsize
+        by_place = one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        places += by_place and one.default is one.empty and one.name not in options
+    return places
 
 
 def own_function(noun: str, text: str) -> Callable[..., Any]:

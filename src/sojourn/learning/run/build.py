@@ -18,6 +18,7 @@ from sojourn.learning.execute.augment import Augment
 from sojourn.learning.execute.examples import Examples
 from sojourn.learning.execute.executor import Executor, OneByOne
 from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
@@ -65,16 +66,19 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     fleet = Fleet.load(config.fleet)
     same = like is not None and _data_words(like.config) == _data_words(config)
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
-    held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
+    dealt = config.partition or ("iid" if dataset.owner is None else "natural")
+    held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     rate = config.rate or given.step_size or RATE
     method, local = _work(config, rate)
     plan, scenario = method.timing(fleet, given, local)
-    model, device = _model(config, dataset)
-    config = config.resolved(device=device.type)
+    model, device, loss = _model(config, dataset)
+    config = config.resolved(device=device.type, partition=dealt, loss=loss)
     shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
-    examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
-    federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
+    augment = Augment.parse(config.augment)
+    examples = shared or Examples(dataset, model.params.dtype, device, augment, integers=names_code(config.model))
+    metrics = metrics_of(config.metrics, loss, dataset)
+    federation = Federation(model, dataset, held, local, config.seed, config.order, examples, metrics)
     resolved = config.resolved(
         rate=rate,
         local_rate=local.rate,
@@ -87,6 +91,8 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     executor = like.executor if like and alike else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
     unused = _unused(config, method, local)
+    if dataset.owner is not None and dealt != "natural":
+        unused.append("owners of the dataset")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
     if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
         unused.append("sampling")
@@ -149,7 +155,7 @@ def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
     return method, local
 
 
-def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device]:
+def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:
@@ -161,16 +167,19 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
     chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
-    return FlatModel(module.to(device), chance=chance, precision=config.precision), device
+    loss = config.loss or usual_loss(module, dataset)
+    made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
+    return made, device, loss
 
 
 def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
     """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
     on_device = model.params.is_cuda
-    possible = not model.random and (on_device or not (model.stats.numel() or model.half))
+    strange = names_code(str(config.loss))  # a loss of the user's own may do what stacks cannot
+    possible = not model.random and not strange and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
         raise InvalidInput(
-            "waves need a model of this package, without dropout and, on the processor, without BatchNorm and in fp32; "
+            "waves need model and loss of this package, no dropout and, on the processor, no BatchNorm and fp32; "
             "use one-by-one"
         )
     if config.execution != "auto":
@@ -191,7 +200,7 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
 
 
 def _device_words(config: TrainConfig) -> tuple[str, ...]:
-    return config.device, config.precision, config.dtype, config.augment
+    return config.device, config.precision, config.dtype, config.augment, str(names_code(config.model))
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
@@ -199,7 +208,9 @@ def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
     if not like.executor.waves:
         return False
     before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
-    return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
+    words = ("model", "loss", "execution")
+    same = all(getattr(like.config, key) == getattr(config, key) for key in words)
+    return same and before == local
 
 
 def client_weights(kind: str, held: Partition) -> Any:

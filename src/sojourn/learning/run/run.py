@@ -45,6 +45,7 @@ from sojourn.version import __version__
 
 EVALUATIONS = 50
 PATHS = ("fleet", "plan", "trace")
+BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
 Timing = Trace | Callable[[Built], Trace]
@@ -100,7 +101,11 @@ class Run:
             self.replay = Replay(
                 built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
             )
-            self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+            self.metrics = Metrics(
+                self.folder / "metrics.csv",
+                self.built.setting.fleet.name,
+                tuple(one.name for one in built.federation.metrics),
+            )
             self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
             self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
             self.store.check(self.replay.state)
@@ -128,8 +133,16 @@ class Run:
                 self.metrics.begin(None)
                 self._evaluate()
         except BaseException:
+            self.abandon()
             self.__exit__(*sys.exc_info())
             raise
+
+    def abandon(self) -> None:
+        """Undo what was begun here, where nothing of it is worth keeping: the same folder can be used again."""
+        if not (self._resumed or self.complete or self.store.steps()):
+            for name in BEGUN:  # the configuration first: it marks the folder
+                (self.folder / name).unlink(missing_ok=True)
+            self.store.forget()
 
     def close(self) -> None:
         """Leave the folder to other processes."""
@@ -353,9 +366,16 @@ def together(
         raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
     with ExitStack() as held:
         for run in runs:
-            held.callback(run.close)
+            held.push(run)  # closed with what went wrong, so that no empty folder is left
         halt = stop or held.enter_context(noted(twice=True))
-        return drive([(course(run, halt), run.built.executor) for run in runs])
+        try:
+            return drive([(course(run, halt), run.built.executor) for run in runs])
+        except Diverged:
+            raise
+        except Exception:  # most likely in the user's own model
+            for run in runs:
+                run.abandon()
+            raise
 
 
 def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
