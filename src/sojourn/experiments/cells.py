@@ -36,6 +36,7 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 )
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
+_LATER = ("loss", "metrics")  # in the hash only where they are set: cells are found that were trained before these keys
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
@@ -54,7 +55,10 @@ class Cell:
     @cached_property
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
-        facts = {key: value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        every = asdict(self.config)
+        facts = {
+            key: every[key] for key in every if key not in _ELSEWHERE and not (key in _LATER and every[key] is None)
+        }
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
         if self.config.trace is not None:
