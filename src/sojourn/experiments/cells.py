@@ -39,7 +39,7 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
 _ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
-_LATER = ("law", "uplink", "downlink", "server_rate", "dispatcher")  # not in it where they are left open
+_LATER = ("law", "uplink", "downlink", "server_rate", "dispatcher", "loss", "metrics")  # in it only where they are set
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
