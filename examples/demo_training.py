@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sojourn import Fleet, goal, make_plan
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.learning.run.run import train
 from sojourn.report.training_figures import curves
 
