@@ -13,7 +13,7 @@ from sojourn.experiments.training import open_run
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.given import dataset_of
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 
 HERE = __name__
 WORDS = 7

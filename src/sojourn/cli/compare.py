@@ -175,7 +175,7 @@ def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
 
 def _draw(comparison: "Comparison", compared: "Compared") -> None:
     from sojourn.cli.show import plural
-    from sojourn.report.comparison_figures import comparison_picture
+    from sojourn.report.training_figures import comparison_picture
 
     key, target = compared.table[0]["judged_by"], comparison.target
     line = target.value if target is not None and target.key == key else None

@@ -297,7 +297,7 @@ def _say(runs: "list[Run]") -> None:
 
 
 def _draw(runs: "list[Run]", out: Path) -> None:
-    from sojourn.learning.run.read_metrics import read_metrics
+    from sojourn.learning.run.metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves
 

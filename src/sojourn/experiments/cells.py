@@ -22,7 +22,7 @@ from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.learning.run.config import OLD_KEYS, TrainConfig, renamed
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import availability_of
