@@ -87,7 +87,11 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_work(call, h
     def work(*_arguments, **_options):
         pytest.fail("the work was begun")
 
-    for where in ("planning.bound.search.make_plan", "timing.exact.analysis.analyze", "timing.simulate.summary.measure"):
+    for where in (
+        "planning.bound.search.make_plan",
+        "timing.exact.analysis.analyze",
+        "timing.simulate.summary.measure",
+    ):
         monkeypatch.setattr(f"sojourn.{where}", work)
     for where in ("timing.fit.from_trace.fit", "learning.run.build.build"):
         monkeypatch.setattr(f"sojourn.{where}", work)
