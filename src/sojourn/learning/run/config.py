@@ -10,7 +10,7 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.own_code import names_code
 from sojourn.shown import quoted
-from sojourn.text import nearest
+from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
 CHOICES = {
@@ -22,7 +22,7 @@ CHOICES = {
     "judged_on": ("test", "holdout"),
 }
 EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
-CODE = ("algorithm", "data", "model")  # keys whose text may name code of the user's own
+CODE = ("algorithm", "data", "partition", "model", "loss", "metrics")  # keys whose text may name code of the user's own
 LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
 
 
@@ -38,6 +38,8 @@ class TrainConfig:
     """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
     concurrency: int | None = None
     """Tasks in flight; None = the plan's, or one a client."""
+    trace: str | None = None
+    """Trace file to learn along; None = the timing is simulated."""
     algorithm: str = "generalized-asyncsgd"
     """The method and its options, `fedbuff(size=10)`."""
     data: str = "digits"
@@ -46,12 +48,16 @@ class TrainConfig:
     """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
     judged_on: str = "test"
     """What the model is judged on: test, or holdout, to choose rates by."""
-    partition: str = "iid"
-    """Who holds which examples."""
+    partition: str | None = None
+    """Who holds which examples; None = the dataset's owners, where it has some, else iid."""
     model: str = "mlp"
     """The model."""
+    loss: str | None = None
+    """cross-entropy, mse, binary-cross-entropy, or a function; None = the model's own, or what the labels suggest."""
+    metrics: str | None = None
+    """What the model is judged by beside its loss: mae, rmse, perplexity, ..., or functions; None = what is usual."""
     steps: int | None = None
-    """Updates to receive; None = until `time`, or 1000."""
+    """Updates to receive; None = until `time`, all of the `trace`, or 1000."""
     time: float | None = None
     """Virtual time to run for."""
     rate: float | None = None
@@ -149,7 +155,8 @@ class TrainConfig:
         >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
         {'data': 'mine:make'}
         """
-        return {key: getattr(self, key) for key in CODE if names_code(getattr(self, key))}
+        texts = {key: getattr(self, key) for key in CODE if getattr(self, key) is not None}
+        return {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
 
 
 def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
