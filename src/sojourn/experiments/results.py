@@ -11,7 +11,7 @@ from typing import Any
 from sojourn.errors import InvalidInput
 from sojourn.experiments.compare import Compared
 from sojourn.files import read_json
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.tabular import Tabular
 from sojourn.trace import Trace
 from sojourn.values import table
@@ -74,7 +74,7 @@ class Run(Tabular):
         return dict(load_file(path))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Accuracy or loss over updates and over time, as a matplotlib figure; with a `path`, written as SVG and PNG."""
+        """Accuracy or loss over updates and over time, as a matplotlib figure; with a `path`, written too."""
         figure = _report("training_figures").curves_figure({self._name: self.metrics}, self._title())
         return _kept(figure, path)
 
@@ -130,14 +130,14 @@ class Comparison(Tabular):
     @property
     def names(self) -> list[str]:
         """What was compared."""
-        return list(dict.fromkeys(str(row[NAME]) for row in self.table))
+        return list(dict.fromkeys(str(row["algorithm"]) for row in self.table))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Mean curves with their 95% intervals on every axis, as a matplotlib figure; with a `path`, written."""
         if not self.curves:
             raise InvalidInput(f"there is nothing to draw in {self.folder}: no run has ended")
         key = str(self.table[0]["judged_by"])
-        return _kept(_report("comparison_figures").comparison_figure(self.curves, key, self._title()), path)
+        return _kept(_report("training_figures").comparison_figure(self.curves, key, self._title()), path)
 
     def _title(self) -> str:
         state = "" if self.complete else ", not complete"
@@ -174,9 +174,6 @@ class Sweep(Tabular):
     def __del__(self) -> None:
         if self.temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-NAME = "method"
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
