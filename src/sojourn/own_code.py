@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from sojourn.errors import InvalidInput, cut
@@ -84,6 +85,11 @@ def handed_over(thing: Any, name: str) -> str:
     text = f"{OBJECT}{name}"
     _OBJECTS[text] = thing
     return text
+
+
+def object_or(text: str | Path, load: Callable[[str | Path], Any]) -> Any:
+    """The object of a text, where it names one; otherwise what `load` reads at this place."""
+    return own_function("object", str(text)) if str(text).startswith(OBJECT) else load(text)
 
 
 def objects_of(texts: Iterable[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from sojourn.csv_file import read_csv
 from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.fleet import Fleet
+from sojourn.own_code import object_or
 from sojourn.plan import Plan
 
 
@@ -14,7 +15,7 @@ def plan_of(fleet: Fleet, sampling: str | None, plan: str | Path | None, tasks: 
     if plan is not None:
         if sampling is not None:
             raise InvalidInput("plan and sampling exclude each other, got both; a plan has its own sampling")
-        made = Plan.load(plan)
+        made: Plan = object_or(plan, Plan.load)
         made.check(fleet)
         if tasks is None:
             return made

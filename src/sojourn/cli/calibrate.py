@@ -91,7 +91,7 @@ def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
 
 def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -> "Calibration":
     from sojourn.cli.show import progress
-    from sojourn.cli.train_progress import loading_bar
+    from sojourn.report.bars import loading_bar
 
     try:
         import torch

@@ -235,8 +235,8 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
     import torch
 
-    from sojourn.cli.train_progress import loading_bar
     from sojourn.experiments.training import open_run
+    from sojourn.report.bars import loading_bar
 
     torch.set_num_threads(1)
     runs: list[Run] = []
@@ -256,9 +256,9 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
 
 def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
     """Train; of several runs the others go on when one diverges, which is told at the end."""
-    from sojourn.cli.train_progress import board, training_bar
     from sojourn.learning.replay.replay import Diverged
     from sojourn.learning.run.run import Run, together
+    from sojourn.report.bars import board, training_bar
 
     def note(run: Run, error: Diverged) -> None:
         assert diverged is not None

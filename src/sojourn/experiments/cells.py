@@ -23,6 +23,7 @@ from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.learning.run.config import OLD_KEYS, TrainConfig, renamed
 from sojourn.learning.run.metrics import read_metrics
+from sojourn.own_code import object_or
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import availability_of
@@ -142,7 +143,8 @@ def _contents(config: TrainConfig) -> tuple[str, str]:
 
 @lru_cache(maxsize=16)
 def _fleet(path: str, state: tuple[int, int]) -> Fleet:
-    return Fleet.load(path)
+    found: Fleet = object_or(path, Fleet.load)
+    return found
 
 
 @lru_cache(maxsize=16)

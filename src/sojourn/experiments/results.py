@@ -1,6 +1,7 @@
 """What training returns: a Run, a Comparison and a Sweep, to be read, shown and drawn."""
 
 import shutil
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from sojourn.errors import InvalidInput
 from sojourn.experiments.compare import Compared
 from sojourn.files import read_json
 from sojourn.learning.run.metrics import read_metrics
+from sojourn.own_code import OBJECT
 from sojourn.tabular import Tabular
 from sojourn.trace import Trace
 from sojourn.values import table
@@ -31,6 +33,7 @@ class Run(Tabular):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
+        _removed_with(self)
         if not (self.folder / "config.json").exists():
             raise InvalidInput(f"{self.folder} holds no run; name the folder that a run was trained in")
 
@@ -80,24 +83,19 @@ class Run(Tabular):
 
     @property
     def _name(self) -> str:
-        return str(self.config.get("algorithm"))
+        return str(self.config.get("algorithm")).removeprefix(OBJECT)
 
     def _title(self) -> str:
-        row, config = self.last, self.config
+        row = self.last
         worth = "" if row["accuracy"] != row["accuracy"] else f"accuracy {row['accuracy']:.3f}, "
         state = "" if self.complete else ", interrupted"
         done = f"{int(row['received']):,} updates in time {row['time']:.4g}"
-        return (
-            f"Run of {self._name} on {config.get('data')}: {worth}test loss {row['test_loss']:.4g} after {done}{state}"
-        )
+        data = str(self.config.get("data")).removeprefix(OBJECT)
+        return f"Run of {self._name} on {data}: {worth}test loss {row['test_loss']:.4g} after {done}{state}"
 
     def _table(self) -> dict[str, list[float]]:
         rows = self.metrics
         return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
-
-    def __del__(self) -> None:
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,9 +144,8 @@ class Comparison(Tabular):
     def _table(self) -> dict[str, list[Any]]:
         return _columns(self.table)
 
-    def __del__(self) -> None:
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def __post_init__(self) -> None:
+        _removed_with(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,9 +168,14 @@ class Sweep(Tabular):
     def _table(self) -> dict[str, list[Any]]:
         return _columns(self.runs)
 
-    def __del__(self) -> None:
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def __post_init__(self) -> None:
+        _removed_with(self)
+
+
+def _removed_with(result: Run | Comparison | Sweep) -> None:
+    """Remove a folder that nobody named with the last reference to what lies in it."""
+    if result.temporary:
+        weakref.finalize(result, shutil.rmtree, result.folder, ignore_errors=True)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

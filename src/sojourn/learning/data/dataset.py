@@ -45,6 +45,13 @@ class Dataset:
     std: tuple[float, ...] | None = None
     """One number a channel."""
 
+    @classmethod
+    def of(cls, given: Any, test: Any = None, **facts: Any) -> "Dataset":
+        """From a pair of arrays or any map-style PyTorch dataset: see `sojourn.learning.data.given.dataset_of`."""
+        from sojourn.learning.data.given import dataset_of
+
+        return dataset_of(given, test, **facts)
+
     def __post_init__(self) -> None:
         if self.classes < 0:
             raise InvalidInput(f"dataset {self.name}: classes must be at least 0 (no classes), got {self.classes}")

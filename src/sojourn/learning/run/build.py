@@ -27,7 +27,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
-from sojourn.own_code import names_code
+from sojourn.own_code import names_code, object_or
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import QUEUED, Scenario
@@ -113,7 +113,7 @@ def check(config: TrainConfig) -> None:
 
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
     """The fleet, with the laws and links of the configuration, and the plan for it."""
-    fleet = Fleet.load(config.fleet)
+    fleet: Fleet = object_or(config.fleet, Fleet.load)
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     return override(fleet, plan, config.law, config.uplink, config.downlink)
 

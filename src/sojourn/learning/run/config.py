@@ -172,6 +172,11 @@ class TrainConfig:
         return replace(self, **found)
 
     @property
+    def texts(self) -> list[str]:
+        """All of it that is text: files, names, code."""
+        return [value for value in (getattr(self, item.name) for item in fields(self)) if isinstance(value, str)]
+
+    @property
     def code(self) -> dict[str, str]:
         """What of it is code of the user's own, `package.module:function`, by key.
 
