@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from sojourn.experiments.training import open_run
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.run import Run, together
 
@@ -53,7 +54,7 @@ def runs(arguments: argparse.Namespace, name: str, resume: bool = False, **optio
             str(fleet), model=arguments.model, steps=arguments.steps, step_size=0.1, partition="classes(k=3)",
             seed=seed, **options,
         )  # fmt: skip
-        made.append(Run(config, folder / f"seed-{seed}", resume, like=made[0].built if made else None))
+        made.append(open_run(config, folder / f"seed-{seed}", resume, like=made[0].built if made else None))
     return made
 
 

@@ -7,6 +7,7 @@ from time import process_time
 import torch
 from figure import Figure
 
+from sojourn.experiments.training import simulated
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig
@@ -54,4 +55,4 @@ def rows(model: str, clients: int, batch: int) -> list[Figure]:
 
 def _replay(config: TrainConfig) -> Replay:
     built = build(config)
-    return Replay(built.algorithm, built.federation, built.simulate(), built.setting, built.executor)
+    return Replay(built.algorithm, built.federation, simulated(built), built.setting, built.executor)

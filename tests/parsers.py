@@ -1,7 +1,7 @@
 """Every reader of a text or of a file, with examples that it takes: what the fuzz tests go through.
 
 A new reader belongs into one of the tables. `TEXTS` read the text forms of options and keys, `FILES` a file by itself,
-`RUN`, `CELL` and `LEDGER` a folder, of which one file is changed.
+`RUN` and `CELL` a folder, of which one file is changed.
 """
 
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.constants import Constants
-from sojourn.experiments.cell import Cell, ended
+from sojourn.experiments.cells import Cell, Found, ended
 from sojourn.experiments.comparison import Comparison
-from sojourn.experiments.found import Found
-from sojourn.experiments.grid import Grid
-from sojourn.experiments.target import Target
+from sojourn.experiments.statistics import Target
+from sojourn.experiments.sweep import Grid
+from sojourn.experiments.training import train
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_dataset, load_problem
@@ -38,11 +38,10 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
-from sojourn.learning.run.run import train
-from sojourn.paper.claim import read_claims
-from sojourn.paper.experiments import asked_for
-from sojourn.paper.ledger import Ledger
 from sojourn.plan_text import plan_of
+from sojourn.report.reproduction.claim import read_claims
+from sojourn.report.reproduction.experiment import Experiment
+from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
 from sojourn.trace import Trace
 
@@ -50,6 +49,7 @@ torch.set_num_threads(1)
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
 PLAN = Plan.uniform(FLEET, 6)
+_PAPER = Paper("a-paper", "A paper", (Experiment("two-clusters", "Two", "figure 1", lambda folder, fast, watch: []),))
 _LABELS = np.arange(60) % 10
 _IMAGES = Dataset("images", np.zeros((20, 1, 8, 8)), np.arange(20) % 10, np.zeros((5, 1, 8, 8)), range(5), classes=10)
 
@@ -169,7 +169,7 @@ TEXTS: dict[str, Reader] = {
     "step sizes": Reader(_step_sizes, ("0.03,0.1,0.3", "1,2,3", "3")),
     "part": Reader(part_of, ("1/2", "2/2")),
     "share": Reader(_share, ("0.3",)),
-    "experiment": Reader(asked_for, ("all", "two-clusters")),
+    "experiment": Reader(_PAPER.asked_for, ("all", "two-clusters")),
 }
 
 CONSTANTS = "A = 100.0\nL = 1.0\nsigma2 = 2.0\nG2 = 9.0\nR2 = 25.0\nrho2 = 0.5\n[note]\nwhere = 'here'\n"
@@ -368,7 +368,6 @@ RUN = (
     *("checkpoints/000000000010.json", "checkpoints/000000000010.safetensors"),
 )
 CELL = ("config.json", "metrics.csv", "summary.json")
-LEDGER = ("runs.csv", "curves.csv")
 
 
 def cell_folder(home: Path) -> dict[str, bytes]:
@@ -381,18 +380,3 @@ def read_trace(folder: Path) -> None:
     trace = Trace.load(folder / "trace.parquet")
     assert trace.staleness is not None
     assert trace.hash
-
-
-def ledger_folder(home: Path) -> dict[str, bytes]:
-    """The files of a ledger of one run."""
-    run_folder(home)
-    cell = Cell("one", _config(home))
-    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
-    return {name: (home / "ledger" / name).read_bytes() for name in ("runs.csv", "curves.csv")}
-
-
-def read_ledger(folder: Path) -> None:
-    """What `sojourn reproduce` does with kept results."""
-    ledger = Ledger.load(folder)
-    for cell in ledger.runs:
-        assert ledger.curves[cell]

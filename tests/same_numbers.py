@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import load_file
 
 from sojourn import Availability, Dispatcher, Fleet, Law, Plan, Scenario, goal, make_plan, simulate
+from sojourn.experiments.training import train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import train
 from sojourn.trace import COLUMNS
 
 RECORDED = Path(__file__).parent / "recorded" / "same_numbers.json"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sojourn import Fleet, Law, Plan
+from sojourn import Fleet, Law, Plan, simulate
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.synthetic import Quadratic, quadratic
@@ -21,9 +21,8 @@ from sojourn.learning.replay.timeline import Live, Timeline
 from sojourn.random import START, keys
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.drive import OnlineEngine
-from sojourn.timing.simulate.runners import runner
 from sojourn.timing.simulate.start import place
-from sojourn.trace import APPLIED, COLUMNS, Trace
+from sojourn.trace import APPLIED, Trace
 
 torch.set_num_threads(1)  # the same sums in the same order on any number of cores
 
@@ -105,10 +104,7 @@ def simulated(
     """An algorithm on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
     plan, scenario = algorithm.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
     scenario = replace(scenario, **world)
-    run = runner(fleet, plan, start="even", seed=seed, scenario=scenario, engine="events")
-    pieces = [run.rows(steps), run.in_flight()]
-    columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-    trace = Trace(**columns, metadata={"dispatcher": scenario.dispatcher.name})
+    trace = simulate(fleet, plan, steps, start="even", seed=seed, scenario=scenario, engine="events")
     problem = PROBLEM if fleet.clients == 6 else TOY
     equal = np.full(fleet.clients, 1 / fleet.clients)
     return Case(algorithm, problem, Setting(fleet, plan, equal, local), trace, scenario, seed)

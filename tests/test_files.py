@@ -284,7 +284,7 @@ ELSEWHERE = {
     ("learning/data/images/decoded.py", "save"): "the cache of decoded images, which may be lost",
     ("learning/data/images/decoded.py", "replace"): "the cache of decoded images, which may be lost",
     ("learning/data/images/decoded.py", "mkdtemp"): "the cache of decoded images, which may be lost",
-    ("experiments/here.py", "write_text"): "a word between processes, of no use after them",
+    ("experiments/processes.py", "write_text"): "a word between processes, of no use after them",
     ("experiments/run_cells.py", "touch"): "a word between processes, of no use after them",
     ("experiments/run_cells.py", "mkdtemp"): "words between processes, of no use after them",
     ("experiments/on_ray.py", "touch"): "a word between processes, of no use after them",

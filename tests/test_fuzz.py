@@ -139,11 +139,6 @@ def test_any_folder_of_a_cell_is_read_or_refused_in_one_sentence(name, home, tmp
     check_folder(name, parsers.cell_folder(home), parsers.looked_at, tmp_path / "cell", FEW)
 
 
-@pytest.mark.parametrize("name", parsers.LEDGER)
-def test_any_ledger_is_read_or_refused_in_one_sentence(name, home, tmp_path):
-    check_folder(name, parsers.ledger_folder(home), parsers.read_ledger, tmp_path / "ledger", FEW)
-
-
 def test_any_trace_is_read_or_refused_in_one_sentence(home, tmp_path):
     check_folder("trace.parquet", parsers.run_folder(home), parsers.read_trace, tmp_path / "run", FEW)
 
@@ -170,12 +165,6 @@ def test_any_folder_of_a_run_is_taken_up_or_refused_hundreds_of_times(name, home
 @pytest.mark.parametrize("name", parsers.CELL)
 def test_any_folder_of_a_cell_is_read_or_refused_thousands_of_times(name, home, tmp_path):
     check_folder(name, parsers.cell_folder(home), parsers.looked_at, tmp_path / "cell", MANY)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", parsers.LEDGER)
-def test_any_ledger_is_read_or_refused_thousands_of_times(name, home, tmp_path):
-    check_folder(name, parsers.ledger_folder(home), parsers.read_ledger, tmp_path / "ledger", MANY)
 
 
 @pytest.mark.slow

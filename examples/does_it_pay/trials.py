@@ -9,8 +9,8 @@ from sojourn import Fleet, goal, make_plan
 from sojourn.constants import WORKED_EXAMPLE, Constants
 from sojourn.experiments.compare import Compared, compare
 from sojourn.experiments.comparison import Comparison, Entry, Tuning
-from sojourn.experiments.target import Target
-from sojourn.learning.calibrate.calibrate import calibrate
+from sojourn.experiments.statistics import Target
+from sojourn.experiments.training import calibrated
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig
 
@@ -26,7 +26,7 @@ def constants(work: str, fleet: Fleet, folder: Path, fast: bool) -> dict[str, Co
         fleet.save(where)
         run = {**WORK[work].keys(), "step_size": WORK[work].step_size, "steps": 200 if fast else 1000}
         config = TrainConfig(str(where), **run)  # type: ignore[arg-type]
-        calibrate(build(config)).save(path)
+        calibrated(build(config)).save(path)
     return {"default": WORKED_EXAMPLE, "calibrated": Constants.load(path)}
 
 

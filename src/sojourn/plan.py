@@ -145,6 +145,11 @@ class Plan:
         facts = [self.name, self.count.tolist(), self.sampling.tolist(), self.concurrency, self.step_size]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
+    @property
+    def timing_hash(self) -> str:
+        """Fingerprint of what decides the timing: the same without the step size."""
+        return replace(self, step_size=None).hash
+
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
         groups = [

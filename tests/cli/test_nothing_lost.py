@@ -11,11 +11,11 @@ import time
 import pytest
 
 from full_disk import full_disk
+from pretended_papers import install
 from sojourn import Trace
 from sojourn.cli.main import run
-from sojourn.paper import experiments
-from sojourn.paper.claim import claim
-from sojourn.paper.experiment import Experiment
+from sojourn.report.reproduction.claim import claim
+from sojourn.report.reproduction.experiment import Experiment
 
 TRAINED = ("--steps", 40, "--partition", "classes(k=2)")
 
@@ -247,11 +247,11 @@ def test_a_comparison_whose_table_or_picture_cannot_be_written_is_shown(call, ho
     assert "cannot write picture out/comparison.svg: Is a directory" in said
 
 
-def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch):
+def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch, tmp_path_factory):
     def first(folder, fast, watch):
         return [claim("one is one", "1", "1", holds=[True], rule="equal")]
 
-    monkeypatch.setattr(experiments, "EXPERIMENTS", (Experiment("first", "First", "figure 1", first),))
+    install(monkeypatch, tmp_path_factory.mktemp("site"), paper=[Experiment("first", "First", "figure 1", first)])
     with full_disk(20):
         code, out, said = call("reproduce", "all")
     assert code == 2
@@ -297,16 +297,16 @@ def test_fewer_seeds_resumed_do_not_make_the_others_forgotten(call, home):
 SLOW = """
     import sys, time
     from pathlib import Path
-    from sojourn.learning.run.build import Built
-    simulate = Built.simulate
+    from sojourn.experiments import training
+    simulated = training.simulated
 
-    def slowly(self):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
+    def slowly(built):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
         Path("looked").touch()
         while not Path("go").exists():
             time.sleep(0.02)
-        return simulate(self)
+        return simulated(built)
 
-    Built.simulate = slowly
+    training.simulated = slowly
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seed", "1", "--out", "run"]
     run()

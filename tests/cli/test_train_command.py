@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from sojourn import Fleet, Plan
+from sojourn import Fleet, Plan, simulate
 from sojourn.cli.main import app
 from sojourn.errors import SojournError
 
@@ -64,6 +65,28 @@ def test_flags_win_over_the_run_file(fleet, tmp_path):
     call("--config", tmp_path / "run.toml", "--time", "2", "--out", tmp_path / "timed")
     told = json.loads((tmp_path / "timed" / "config.json").read_text())["config"]
     assert (told["steps"], told["time"]) == (None, 2.0)
+
+
+def test_a_trace_of_sojourn_simulate_is_trained_along(fleet, tmp_path):
+    path = tmp_path / "trace.parquet"
+    how = ["-C", 5, "--steps", 60, "--seed", 3, "--start", "one-each", "--engine", "events", "--out", path]
+    result = CliRunner().invoke(app, ["simulate", str(fleet), *map(str, how)])
+    assert result.exit_code == 0, result.output
+    call(fleet, "-C", 5, "--steps", 60, "--seed", 3, "--out", tmp_path / "simulated")
+    said = call(fleet, "--trace", path, "--seed", 3, "--out", tmp_path / "along").output
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("simulated", "along")]
+    assert models[0] == models[1]
+    assert "was not checked" not in said
+    path.rename(tmp_path / "elsewhere.parquet")
+    call("--resume", "--out", tmp_path / "along")
+
+
+def test_a_recorded_trace_that_says_nothing_of_itself_is_trained_along_with_a_note(fleet, tmp_path):
+    loaded = Fleet.load(fleet)
+    trace = simulate(loaded, Plan.uniform(loaded, 5), 30, seed=3)
+    replace(trace, metadata={}).save(tmp_path / "trace.parquet")
+    said = call(fleet, "--trace", tmp_path / "trace.parquet", "-C", 5, "--out", tmp_path / "run").output
+    assert "the trace does not say its fleet_hash, plan_hash, dispatcher, concurrency" in said
 
 
 def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):

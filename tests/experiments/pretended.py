@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn.experiments.cell import Cell, Cells
+from sojourn.experiments.cells import Cell, Cells
 from sojourn.experiments.run_cells import Swept
 from sojourn.learning.run.config import TrainConfig
 

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from sojourn.experiments.cell import Cell
+from sojourn.experiments.cells import Cell
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.run.config import TrainConfig
 

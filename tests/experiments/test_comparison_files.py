@@ -8,7 +8,7 @@ import pytest
 from sojourn import Fleet, Plan
 from sojourn.errors import InvalidInput
 from sojourn.experiments.comparison import Comparison
-from sojourn.experiments.grid import Grid
+from sojourn.experiments.sweep import Grid
 
 ROOT = Path(__file__).parents[2]
 

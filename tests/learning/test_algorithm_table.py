@@ -2,7 +2,6 @@
 
 from dataclasses import fields, replace
 from functools import cache
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,7 +24,8 @@ from sojourn.learning.replay.replay import Replay
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.replay.timeline import Recorded
-from sojourn.learning.run.store import Store
+from sojourn.testing.algorithm import PROPERTIES, same
+from sojourn.testing.algorithm import Case as PropertyCase
 
 STEPS = 60
 PLAIN = Local(step_size=0.2, batch_size=4)
@@ -69,6 +69,13 @@ def case_of(number):
     chosen = algorithm(text, server)
     tasks = {"generalized-asyncsgd": 9, "asyncsgd": 5, "fedavg": 4, "fedbuff": 5, "fedasync": 4}.get(chosen.name)
     return simulated(chosen, local, weights=(1.0, 2.0), tasks=tasks)
+
+
+@cache
+def property_case_of(number):
+    """The same, as `sojourn.testing` has it."""
+    case = case_of(number)
+    return PropertyCase(case.algorithm, case.problem, case.setting, case.trace)
 
 
 @cache
@@ -123,54 +130,14 @@ def tensors(value):
     return [tensor for one in value for tensor in tensors(one)] if isinstance(value, tuple) else []
 
 
-def same(tree, other):
-    """Whether two trees are equal to the bit."""
-    if isinstance(tree, Tensor):
-        return torch.equal(tree, other)
-    if isinstance(tree, dict):
-        return tree.keys() == other.keys() and all(same(tree[key], other[key]) for key in tree)
-    if isinstance(tree, tuple | list):
-        return len(tree) == len(other) and all(same(a, b) for a, b in zip(tree, other, strict=True))
-    return tree == other
-
-
 def test_every_method_is_in_the_table():
     assert {algorithm(text).name for text, _, _ in TABLE} == set(ALGORITHMS)
 
 
+@pytest.mark.parametrize("holds", PROPERTIES, ids=[one.__name__ for one in PROPERTIES])
 @every
-def test_the_same_seed_gives_the_same_bits(number):
-    replay = case_of(number).replay()
-    replay.advance(STEPS)
-    assert same(replay.snapshot(), story_of(number).replay.snapshot())
-
-
-@every
-def test_a_run_that_is_stored_and_taken_up_again_goes_on_to_the_same_bits(number, tmp_path):
-    case, stop = case_of(number), 23 * number % 59
-    begun, store = case.replay(), Store(tmp_path)
-    for received in sorted({0, stop // 2, stop}):
-        begun.advance(received)
-        store.save(received, begun.snapshot())
-    found = Store(tmp_path)
-    step, tree = found.load()
-    assert step == stop
-    assert same(tree, begun.snapshot())
-    resumed = case.replay()
-    resumed.restore(tree)
-    for received in (59, STEPS):
-        resumed.advance(received)
-        found.save(received, resumed.snapshot())
-    whole = story_of(number).replay.snapshot()
-    assert same(resumed.snapshot(), whole)
-    assert same(Store(tmp_path).load(), (STEPS, whole))
-
-
-@every
-def test_no_tensor_is_ever_changed_in_place(number):
-    story = story_of(number)
-    assert len(story.kept) > 3 * STEPS
-    assert all(torch.equal(tensor, copy) for tensor, copy in story.kept)
+def test_every_property_that_an_algorithm_of_ones_own_is_checked_for(number, holds):
+    holds(property_case_of(number))
 
 
 @every
@@ -178,18 +145,6 @@ def test_no_more_models_are_held_than_tasks_are_in_flight(number):
     tasks = case_of(number).setting.plan.concurrency
     for here in story_of(number).at:
         assert here.distinct <= here.pinned <= tasks
-
-
-@every
-def test_the_model_changes_at_most_once_an_update(number):
-    versions = [here.version for here in story_of(number).at]
-    assert versions[0] == 0
-    assert versions[-1] > 0
-    assert all(later - earlier in (0, 1) for earlier, later in pairwise(versions))
-    path = [here.params for here in story_of(number).at]
-    for step in range(len(versions) - 1):
-        if versions[step + 1] == versions[step]:
-            assert torch.equal(path[step + 1], path[step])
 
 
 @every

@@ -13,7 +13,8 @@ from torch import nn
 from sojourn import InvalidInput, SojournError, UnreadableFile
 from sojourn.calibration import Calibration, notes_of
 from sojourn.constants import Constants
-from sojourn.learning.calibrate.calibrate import Effort, calibrate
+from sojourn.experiments.training import calibrated
+from sojourn.learning.calibrate.calibrate import Effort
 from sojourn.learning.calibrate.estimates import (
     Bracket,
     Displaced,
@@ -57,7 +58,7 @@ def fleet(tmp_path):
 
 def measured(fleet, effort=SMALL, **options):
     settings = {"steps": 200, "batch_size": 4, "execution": "one-by-one", **options}
-    return calibrate(build(TrainConfig(fleet, **settings)), effort)
+    return calibrated(build(TrainConfig(fleet, **settings)), effort)
 
 
 def of_problem(fleet, data, effort=SMALL, **options):
@@ -440,7 +441,7 @@ def test_heterogeneity_of_a_network_is_that_of_its_clients_whole_gradients(fleet
         slopes.append(Objective(federation, federation.first, federation.first_stats, alone).gradient())
     stack = torch.stack(slopes)
     truth = (stack - stack.mean(0)).square().sum(1)
-    first = calibrate(built, Effort(points=1, directions=2)).points[0]
+    first = calibrated(built, Effort(points=1, directions=2)).points[0]
     assert first.G2_mean.low <= float(truth.mean()) <= first.G2_mean.high
     assert first.G2.low <= float(truth.max()) <= first.G2.high
     assert first.gradient2 == pytest.approx(float(stack.mean(0).square().sum()), rel=1e-3)
@@ -561,7 +562,7 @@ def test_the_file_contains_no_data_and_says_so(fleet, tmp_path):
     told = {}
     for name, model in {"small": "logistic", "large": "mlp(hidden=100)"}.items():
         built = build(TrainConfig(fleet, model=model, steps=30, execution="one-by-one", device="cpu"))
-        calibrate(built, SMALL).save(tmp_path / name)
+        calibrated(built, SMALL).save(tmp_path / name)
         text = (tmp_path / name).read_text()
         told[name] = tomllib.loads(text)
         assert "# This file contains no data: no examples, no labels, no gradients, no parameters" in text

@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sojourn import Fleet, Plan
+from sojourn import Fleet, Plan, simulate
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.synthetic import Quadratic, quadratic
@@ -23,8 +23,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.scenario import Scenario
-from sojourn.timing.simulate.runners import runner
-from sojourn.trace import COLUMNS, Trace
+from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(2, 8.0), medium=(1, 3.0), slow=(3, 1.0))
 RATES = FLEET.step_size[FLEET.group_of_client]
@@ -41,10 +40,7 @@ def _replay(chosen: Algorithm, plan: Plan, steps: int, weights: NDArray[np.float
 
 
 def _trace(plan: Plan, scenario: Scenario, steps: int, seed: int) -> Trace:
-    run = runner(FLEET, plan, start="even", seed=seed, scenario=scenario, engine="events")
-    pieces = [run.rows(steps), run.in_flight()]
-    columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-    return Trace(**columns, metadata={"dispatcher": scenario.dispatcher.name})
+    return simulate(FLEET, plan, steps, start="even", seed=seed, scenario=scenario, engine="events")
 
 
 def _settled(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from sojourn.cli.main import app
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Outcome, Run, train
+from sojourn.learning.run.run import Outcome
 from sojourn.learning.run.run_config import config_of
 from sojourn.learning.run.store import Store
 from sojourn.learning.storable import storable
@@ -181,7 +182,7 @@ def test_a_method_whose_state_cannot_be_stored_is_refused_before_it_trains(home,
 
     monkeypatch.setattr(FedAsync, "init", lambda self, params, setting: State(params, 0))
     with pytest.raises(InvalidInput, match="a checkpoint cannot hold"):
-        Run(config_in(home, algorithm="fedasync"), tmp_path / "run")
+        open_run(config_in(home, algorithm="fedasync"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

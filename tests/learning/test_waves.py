@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
+from sojourn.experiments.training import open_run, simulated, train
 from sojourn.learning.execute.executor import Job, OneByOne, drive
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.replay.local import Update
@@ -15,7 +16,7 @@ from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.read_metrics import read_metrics
-from sojourn.learning.run.run import Run, together, train
+from sojourn.learning.run.run import Run, together
 
 torch.set_num_threads(1)
 STEPS = 40
@@ -43,7 +44,7 @@ def _replay(built: Built, waves: bool, most: int = 64) -> Replay:
     federation = built.federation
     parts = federation.examples, federation.local
     executor = Waves(vectorised(federation.model), *parts, most) if waves else OneByOne(federation.model, *parts)
-    return Replay(built.algorithm, federation, built.simulate(), built.setting, executor)
+    return Replay(built.algorithm, federation, simulated(built), built.setting, executor)
 
 
 class Both:
@@ -72,7 +73,7 @@ def _largest_gap(built: Built, most: int = 64) -> float:
     federation = built.federation
     parts = federation.examples, federation.local
     both = Both(Waves(vectorised(federation.model), *parts, most), OneByOne(federation.model, *parts))
-    Replay(built.algorithm, federation, built.simulate(), built.setting, both).advance(STEPS)
+    Replay(built.algorithm, federation, simulated(built), built.setting, both).advance(STEPS)
     assert len(both.gaps) >= 2 * STEPS
     return max(both.gaps)
 
@@ -111,7 +112,7 @@ def test_a_wave_that_is_too_large_is_split(fleet) -> None:
         return gradients(params, stats, x, y)
 
     executor = Waves(watched, built.federation.examples, built.federation.local, most=3)
-    replay = Replay(built.algorithm, built.federation, built.simulate(), built.setting, executor)
+    replay = Replay(built.algorithm, built.federation, simulated(built), built.setting, executor)
     replay.advance(STEPS)
     assert max(sizes) == 3
     whole = _replay(built, True)
@@ -137,7 +138,7 @@ def test_the_steady_wave_grows_like_the_root_of_the_clients(tmp_path, clients, s
     (tmp_path / "fleet.csv").write_text(f"name,count,rate\nfast,{clients // 2},4\nslow,{clients // 2},1\n")
     built = build(TrainConfig(str(tmp_path / "fleet.csv"), steps=steps, model="logistic", batch_size=1))
     counting = Counting()
-    replay = Replay(built.algorithm, built.federation, built.simulate(), built.setting, counting)
+    replay = Replay(built.algorithm, built.federation, simulated(built), built.setting, counting)
     replay.advance(steps // 2)  # the first waves are all initial tasks
     del counting.sizes[:]
     replay.advance(steps)
@@ -147,7 +148,7 @@ def test_the_steady_wave_grows_like_the_root_of_the_clients(tmp_path, clients, s
 def test_no_task_is_computed_twice_or_for_nothing(fleet) -> None:
     built = _built(fleet, model="logistic")
     counting = Counting()
-    Replay(built.algorithm, built.federation, built.simulate(), built.setting, counting).advance(STEPS)
+    Replay(built.algorithm, built.federation, simulated(built), built.setting, counting).advance(STEPS)
     assert sum(counting.sizes) == STEPS
 
 
@@ -171,7 +172,7 @@ def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
     configs.append(replace(config, algorithm="fedbuff(size=3)"))
     runs: list[Run] = []
     for number, one in enumerate(configs):
-        runs.append(Run(one, tmp_path / f"common-{number}", like=runs[0].built if runs else None))
+        runs.append(open_run(one, tmp_path / f"common-{number}", like=runs[0].built if runs else None))
     assert len({id(run.built.executor) for run in runs}) == 1
     assert len({id(run.built.federation.examples) for run in runs}) == 1
     assert all(outcome.complete for outcome in together(runs))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sojourn.experiments.axes import AXES
+from sojourn.experiments.statistics import AXES
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

@@ -98,7 +98,8 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
     except ImportError:
         raise SojournError("calibration needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
 
-    from sojourn.learning.calibrate.calibrate import Effort, calibrate
+    from sojourn.experiments.training import calibrated
+    from sojourn.learning.calibrate.calibrate import Effort
     from sojourn.learning.run.build import build
 
     torch.set_num_threads(1)
@@ -106,7 +107,7 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
     with loading_bar() as watch:
         built = build(config, watch)
     with progress("measuring") as report:
-        return calibrate(built, wanted, report)
+        return calibrated(built, wanted, report)
 
 
 _MEANING = {

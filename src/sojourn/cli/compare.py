@@ -16,6 +16,7 @@ from sojourn.cli.cell_options import (
     Seconds,
     Together,
     cell_bar,
+    check_pace,
     check_torch,
     end,
     part_of,
@@ -121,6 +122,7 @@ def compare(
     if dry_run:
         _count(comparison, out, as_json)
         return
+    check_pace(together, checkpoint_seconds)
     check_torch()
     if picture:
         from sojourn.report.figures import pyplot

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sojourn.cli.show import number, plural, table
-from sojourn.experiments.axes import AXES
+from sojourn.experiments.statistics import AXES
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared

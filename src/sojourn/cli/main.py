@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,14 +30,15 @@ from sojourn.version import __version__
 
 DEFECT = 70  # EX_SOFTWARE of sysexits.h
 
-app = typer.Typer(
-    name="sojourn",
-    help="Asynchronous federated learning that knows its queues.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": "markdown",
+    "pretty_exceptions_enable": False,
+}
+"""Of every command line of ours, so that a paper's works as this one does."""
+
+app = typer.Typer(name="sojourn", help="Asynchronous federated learning that knows its queues.", **SETTINGS)
 app.command(cls=Command)(plan)
 app.command(cls=Command)(analyze)
 app.command(cls=Command)(simulate)
@@ -55,23 +56,24 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")]
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
-) -> None:
+def _options(version: Version = False, debug: Debug = False) -> None:
     """Asynchronous federated learning that knows its queues."""
 
 
-def run() -> None:
-    """Run the command line; with `--debug` errors keep their traceback."""
+def run(commands: typer.Typer = app) -> None:
+    """Run a command line, sojourn's or a paper's; with `--debug` errors keep their traceback."""
     _open_streams()
     spell_out()
     try:
         try:
-            app()
+            commands()
         finally:
             sys.stdout.flush()
     except SystemExit as end:

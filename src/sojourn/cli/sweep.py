@@ -16,6 +16,7 @@ from sojourn.cli.cell_options import (
     Seconds,
     Together,
     cell_bar,
+    check_pace,
     check_torch,
     end,
     part_of,
@@ -52,8 +53,7 @@ def sweep(
     """
     from sojourn.cli.show import attempts, plural, to_json
     from sojourn.csv_file import write_csv
-    from sojourn.experiments.grid import Grid
-    from sojourn.experiments.sweep import counted, runs_of, work_off
+    from sojourn.experiments.sweep import Grid, counted, runs_of, work_off
 
     grid, mine = Grid.load(config), part_of(part)
     if dry_run:
@@ -63,6 +63,7 @@ def sweep(
         else:
             typer.echo(f"{plural(cells, 'cell')}, {done} of them done")
         return
+    check_pace(together, checkpoint_seconds)
     check_torch()
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):

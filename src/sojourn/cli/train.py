@@ -33,6 +33,10 @@ def train(
         typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
     ] = False,
     plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Trace file (Parquet) to learn along, simulated or recorded (default: simulated now)."),
+    ] = None,
     sampling: Sampling = None,
     concurrency: Concurrency = None,
     algorithm: Annotated[
@@ -116,6 +120,8 @@ def train(
 
     - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --step-size 0.05 --out fedbuff/`
 
+    - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
+
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
@@ -139,7 +145,7 @@ def train(
         "weight_decay": weight_decay,
     }
     values |= {"proximal": proximal, "clip": clip, "holdout": holdout}
-    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
+    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan, "trace": trace}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
     if not checkpoint_seconds >= 0:
@@ -215,14 +221,14 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     import torch
 
     from sojourn.cli.train_progress import loading_bar
-    from sojourn.learning.run.run import Run
+    from sojourn.experiments.training import open_run
 
     torch.set_num_threads(1)
     runs: list[Run] = []
     with loading_bar() as watch, ExitStack() as held:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
-            runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
+            runs.append(open_run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
             held.push(runs[-1])
         if several:
             known = {*(_seeds(out, None) if resume else ()), *(one.seed for one in configs)}
@@ -268,6 +274,8 @@ def _say(runs: "list[Run]") -> None:
         )
     for key in dict.fromkeys(key for run in runs for key in run.built.unused):
         typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
+    for note in dict.fromkeys(note for run in runs for note in run.notes):
+        typer.echo(note, err=True)
     done = sum(run.received for run in runs)
     if done:
         typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)

@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import write_csv
-from sojourn.experiments.axes import AXES
-from sojourn.experiments.cell import Cell, Cells, Part, in_part, without_twins
+from sojourn.experiments.cells import Cell, Cells, Found, Part, find, in_part, without_twins
 from sojourn.experiments.comparison import Comparison
-from sojourn.experiments.found import Found, find
-from sojourn.experiments.lot import check_cells
 from sojourn.experiments.on_ray import cluster
-from sojourn.experiments.pairing import mixed, unpaired, unused
 from sojourn.experiments.run_cells import Swept, run_cells
-from sojourn.experiments.standing import Runs, curves, standing, to_target
-from sojourn.experiments.tuning import Tuned, tune
+from sojourn.experiments.statistics import AXES, Runs, curves, standing, to_target
+from sojourn.experiments.train_cells import check_cells
+from sojourn.experiments.tune import Tuned, tune
 from sojourn.files import write_json
 from sojourn.folders import check_folder
 from sojourn.version import __version__
 
+SAME = {"fleet_hash": "fleet", "dataset_hash": "data", "partition_hash": "partition", "parameters": "model"}
+ALIKE = ("device", "sojourn", "torch")
 Phase = Callable[[str], None]
 """Told what is done now."""
 
@@ -243,3 +242,46 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def unpaired(runs: Runs) -> list[str]:
+    """What algorithms of one seed do not have in common, as sentences; none where all are pairs.
+
+    Service times and batches follow from the seed, the client and the number of the task, and are the same wherever
+    these are.
+    """
+    notes = []
+    for seed in sorted({seed for mine in runs.values() for seed in mine}):
+        mine = {name: every[seed] for name, every in runs.items() if seed in every}
+        for key, word in SAME.items():
+            if len({run.facts[key] for run in mine.values()}) > 1:
+                notes.append(f"seed {seed}: the algorithms do not have the same {word}; these runs are no pairs")
+        firsts = [run.rows[0]["test_loss"] for run in mine.values()]
+        if max(firsts) - min(firsts) > 1e-6 * max(1.0, abs(max(firsts))):  # devices round differently
+            notes.append(f"seed {seed}: the algorithms do not begin with the same model; these runs are no pairs")
+    for key in ("dataset_hash", "parameters"):  # no matter of the seed
+        if len({run.facts[key] for every in runs.values() for run in every.values()}) > 1:
+            notes.append(
+                f"the runs do not all have the same {SAME[key]}: it was changed on the way; remove the old cells"
+            )
+    return notes
+
+
+def unused(runs: Runs) -> list[str]:
+    """Settings that an algorithm does not look at, as sentences."""
+    notes = []
+    for name, mine in runs.items():
+        keys = sorted({str(key) for run in mine.values() for key in run.facts.get("unused", [])})
+        notes += [f"{key} has no effect on {name}" for key in keys]
+    return notes
+
+
+def mixed(runs: Runs) -> list[str]:
+    """Devices and versions that the runs do not share, as sentences."""
+    every = [run.identity() for mine in runs.values() for run in mine.values()]
+    notes = []
+    for key in ALIKE:
+        values = sorted({str(one[key]) for one in every})
+        if len(values) > 1:
+            notes.append(f"the runs come from more than one {key}: {', '.join(values)}; runs.csv tells which")
+    return notes

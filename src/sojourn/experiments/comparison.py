@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cell import Cell
-from sojourn.experiments.seeds import seeds_of
-from sojourn.experiments.target import Target
+from sojourn.experiments.cells import Cell, seeds_of
+from sojourn.experiments.statistics import Target
 from sojourn.files import read_toml
 from sojourn.learning.run.config import TrainConfig, check_keys
 from sojourn.shown import quoted

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from sojourn.errors import SojournError
-from sojourn.experiments.here import STOP
-from sojourn.experiments.lot import Ending, Lot, train_lot
+from sojourn.experiments.processes import STOP
+from sojourn.experiments.train_cells import Ending, Lot, train_lot
 from sojourn.files import write_bytes
 from sojourn.folders import made
 from sojourn.learning.run.config import TrainConfig

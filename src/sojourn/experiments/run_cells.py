@@ -5,7 +5,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,13 @@ from tempfile import mkdtemp
 from types import FrameType
 
 from sojourn.errors import InvalidInput, SojournError, UnwritableFile
-from sojourn.experiments.cell import Cell, Cells, without_twins
-from sojourn.experiments.here import STOP, check_joblib, here
-from sojourn.experiments.images import prepare
-from sojourn.experiments.lot import BUSY, STOPPED, Ending, Lot, lots_of
+from sojourn.experiments.cells import Cell, Cells, without_twins
+from sojourn.experiments.processes import STOP, check_joblib, here
+from sojourn.experiments.train_cells import BUSY, STOPPED, Ending, Lot, lots_of
 from sojourn.files import alone, busy, claimed, tidy, write_text, writing
 from sojourn.folders import made
+from sojourn.learning.data.images.load import KINDS
+from sojourn.learning.data.load import load_dataset
 from sojourn.text import listed
 
 PLACES = ("here", "ray")
@@ -26,7 +27,6 @@ TICKET = ".in-progress"
 ATTEMPTS = 2
 ON_GPU = 16  # cells that share the waves of one GPU
 PATIENCE = 2.0  # seconds between two looks at cells that another sweep is training
-
 Watch = Callable[[int, int, str], None]
 """Told (cells ended, cells in all, what happened)."""
 
@@ -230,3 +230,10 @@ def _halting(ticket: Path) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def prepare(texts: Iterable[str]) -> None:
+    """Load each dataset of images once, so that its decoded arrays lie in the cache and are mapped from then on."""
+    for text in dict.fromkeys(texts):
+        if text.partition("(")[0].strip() in KINDS:
+            load_dataset(text)

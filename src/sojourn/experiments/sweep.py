@@ -1,15 +1,78 @@
-"""A sweep in its folder: run the cells of a grid, write what they came to."""
+"""A sweep: every combination of a grid's values with every seed, as one TOML file describes it, and run in a folder."""
 
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import write_csv
-from sojourn.experiments.cell import Cells, Part, in_part
-from sojourn.experiments.found import find
-from sojourn.experiments.grid import Grid
-from sojourn.experiments.lot import check_cells
+from sojourn.errors import InvalidInput
+from sojourn.experiments.cells import Cell, Cells, Part, find, in_part, seeds_of
 from sojourn.experiments.run_cells import Swept, run_cells
+from sojourn.experiments.train_cells import check_cells
+from sojourn.files import read_toml
 from sojourn.folders import check_folder
+from sojourn.learning.run.config import TrainConfig, check_keys
+from sojourn.shown import quoted
+
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is swept."""
+
+    run: Mapping[str, Any]
+    """Keys of a run that all cells share."""
+    values: Mapping[str, tuple[Any, ...]]
+    """Values of each key that is swept."""
+    seeds: tuple[int, ...] = (0,)
+    """Every combination is trained with each."""
+
+    def __post_init__(self) -> None:
+        for key, values in self.values.items():
+            if key == "seed":
+                raise InvalidInput("grid: seed is swept by seeds, got it as a key; write seeds = 5 or a list")
+            if not values:
+                raise InvalidInput(f"grid: {key} must have at least one value, got none")
+            for value in values:
+                check_keys({key: value}, "grid")
+            if key in self.run:
+                raise InvalidInput(f"grid: {key} stands in [run] too; leave it in one of them")
+        many = math.prod(len(values) for values in self.values.values()) * len(self.seeds)
+        if many > MOST_CELLS:
+            raise InvalidInput(f"a sweep may have at most {MOST_CELLS:,} cells, got {quoted(many)}; shorten the lists")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Grid":
+        """Read a sweep file: tables [run] and [grid], and seeds."""
+        where = f"sweep file {path}"
+        content = read_toml(path, "sweep file")
+        for key in content:
+            if key not in ("run", "grid", "seeds"):
+                raise InvalidInput(f"{where}: keys are seeds, [run] and [grid], got '{key}'")
+        for key in ("run", "grid"):
+            if not isinstance(content.get(key, {}), dict):
+                raise InvalidInput(f"{where}: {key} must be a table, got {content[key]!r}; write [{key}]")
+        run, grid = content.get("run", {}), content.get("grid", {})
+        values = {key: tuple(value) if isinstance(value, list) else (value,) for key, value in grid.items()}
+        return cls(run, values, seeds_of(content.get("seeds", 1), f"{where}: seeds", run.get("seed", 0)))
+
+    def points(self) -> list[dict[str, Any]]:
+        """Every combination of values."""
+        return [dict(zip(self.values, values, strict=True)) for values in itertools.product(*self.values.values())]
+
+    def cells(self) -> list[tuple[dict[str, Any], Cell]]:
+        """Every combination with every seed, and the cell that it is."""
+        found = []
+        for point in self.points():
+            for seed in self.seeds:
+                config = TrainConfig.of({**self.run, **point, "seed": seed}, "sweep")
+                words = [f"{key} {value}" for key, value in point.items()]
+                found.append(({**point, "seed": seed}, Cell(", ".join([*words, f"seed {seed}"]), config)))
+        return found
 
 
 def counted(grid: Grid, folder: str | Path) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sojourn.experiments.axes import AXES
+from sojourn.experiments.statistics import AXES
 from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
 
 LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}

@@ -109,6 +109,10 @@ class Algorithm(Protocol):
         """Whether it uses the clients' weights in the objective."""
 
     @property
+    def uses_prob(self) -> bool:
+        """Whether it uses the probability with which a client was drawn."""
+
+    @property
     def sends(self) -> str:
         """What its clients send: a `gradient`, which the server's step size scales, or a `delta` of models."""
 
@@ -142,6 +146,7 @@ class Standard:
 
     remembers = False
     weighs = False
+    uses_prob = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Clients drawn by the plan, tasks queued."""

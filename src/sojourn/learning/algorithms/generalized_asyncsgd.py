@@ -41,6 +41,7 @@ class GeneralizedAsyncSGD(Standard):
     name = "generalized-asyncsgd"
     sends = "gradient"
     weighs = True
+    uses_prob = True
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """The first model."""

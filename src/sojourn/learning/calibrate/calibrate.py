@@ -18,6 +18,7 @@ from sojourn.learning.calibrate.points import MARKS, Place, places
 from sojourn.learning.calibrate.sample import Design, still
 from sojourn.learning.calibrate.smoothness import measure_curvature, measure_secant, most_products
 from sojourn.learning.run.build import Built
+from sojourn.trace import Trace
 
 Progress = Callable[[int, int], None]
 PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
@@ -58,8 +59,10 @@ class _Found(NamedTuple):
     products: int
 
 
-def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
-    """Measure the constants of a run that is built but not trained."""
+def calibrate(
+    built: Built, trace: Trace, effort: Effort | None = None, progress: Progress | None = None
+) -> Calibration:
+    """Measure the constants of a run that is built but not trained, along a trace of its timing."""
     effort = effort or Effort()
     federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
     design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed)
@@ -67,7 +70,7 @@ def calibrate(built: Built, effort: Effort | None = None, progress: Progress | N
     watch = _Watch(progress, effort, design)
     found: list[_Found] = []
     objectives: list[Objective] = []
-    for place in places(built, effort.points, watch):
+    for place in places(built, trace, effort.points, watch):
         objectives.append(Objective(federation, place.params, place.stats, chosen))
         if place.step >= 0:
             found.append(_at(built, place, objectives[-1], design, effort, watch))

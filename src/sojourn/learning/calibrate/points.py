@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from sojourn.learning.replay.replay import Replay
-from sojourn.learning.run.build import Built, check_time
+from sojourn.learning.run.along import updates_of
+from sojourn.learning.run.build import Built
+from sojourn.trace import Trace
 
 MARKS = 20  # models of the second half of a training that are averaged
 
@@ -26,13 +28,12 @@ class Place(NamedTuple):
     """Its statistics."""
 
 
-def places(built: Built, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
+def places(built: Built, trace: Trace, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
     """The first model of the run, its last, and others at even distances; then the mean of its second half.
 
     The mean, of which only the loss is of interest, has often a lower loss than any model on the way. Its step is -1.
     """
-    trace = built.simulate()
-    total = check_time(built, trace)
+    total = updates_of(built, trace)
     replay = Replay(built.algorithm, built.federation, trace, built.setting, built.executor, total=total)
     stops = set(np.linspace(0, total, points).round().astype(int).tolist())
     marks = set(np.linspace(total / 2, total, MARKS).round().astype(int).tolist())

@@ -1,4 +1,4 @@
-"""From a configuration to the nouns of a run: fleet, plan, trace, federation, algorithm."""
+"""From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.algorithms.table import algorithm
@@ -18,6 +18,7 @@ from sojourn.learning.execute.augment import Augment
 from sojourn.learning.execute.examples import Examples
 from sojourn.learning.execute.executor import Executor, OneByOne
 from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
@@ -25,19 +26,12 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
-from sojourn.memory import check_memory
 from sojourn.own_code import names_code
 from sojourn.plan_text import plan_of
 from sojourn.scenario import QUEUED, Scenario
-from sojourn.timing.simulate.runners import runner
-from sojourn.trace import COLUMNS, Trace
 
 STEPS = 1000
 STEP_SIZE = 0.1
-PIECE = 10_000
-LITTLE = 500  # steps at most that a run by time is simulated beyond its end
-A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
-LOOK = 200  # pieces between two looks at the memory, where their number is not known
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
@@ -62,30 +56,6 @@ class Built:
     unused: list[str]
     """What was given and has no effect on this algorithm."""
 
-    def simulate(self) -> Trace:
-        """The trace of the run; where it ends by time, the trace goes on a little longer."""
-        config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
-        check_memory(A_TASK * (config.steps or 0), f"a run of {config.steps} steps", "give fewer steps")
-        run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
-        pieces: list[Any] = []
-        while not _enough(pieces, run.steps, config):
-            if config.steps is None and len(pieces) % LOOK == 0:
-                check_memory(A_TASK * run.steps, f"a run until time {config.time}", "give it less time")
-            left = LITTLE if config.steps is None else config.steps - run.steps
-            pieces.append(run.rows(min(PIECE, left)))
-        pieces.append(run.in_flight())
-        columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-        facts = {"origin": "simulated", **self.scenario.facts, "seed": config.seed}
-        facts |= {"steps": run.steps, "clients": fleet.clients, "concurrency": plan.concurrency}
-        return Trace(**columns, metadata={**facts, "fleet_hash": fleet.hash, "plan_hash": plan.hash})
-
-
-def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
-    if config.steps is not None:
-        return steps >= config.steps
-    assert config.time is not None
-    return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
-
 
 def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
     """Make everything; what the configuration leaves open is decided here.
@@ -96,28 +66,33 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     fleet = Fleet.load(config.fleet)
     same = like is not None and _data_words(like.config) == _data_words(config)
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
-    held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
+    dealt = config.partition or ("iid" if dataset.owner is None else "natural")
+    held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     step_size = config.step_size or given.step_size or STEP_SIZE
     chosen, local = _work(config, step_size)
     plan, scenario = chosen.timing(fleet, given, local)
-    model, device = _model(config, dataset)
-    config = config.resolved(device=device.type)
+    model, device, loss = _model(config, dataset)
+    config = config.resolved(device=device.type, partition=dealt, loss=loss)
     shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
-    examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
-    federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
+    augment = Augment.parse(config.augment)
+    examples = shared or Examples(dataset, model.params.dtype, device, augment, integers=names_code(config.model))
+    metrics = metrics_of(config.metrics, loss, dataset)
+    federation = Federation(model, dataset, held, local, config.seed, config.order, examples, metrics)
     resolved = config.resolved(
         step_size=step_size,
         local_step_size=local.step_size,
         concurrency=plan.concurrency,
         start=config.start or _start(scenario, plan.concurrency, fleet.clients),
-        steps=STEPS if config.steps is None and config.time is None else config.steps,
+        steps=STEPS if config.steps is None and config.time is None and config.trace is None else config.steps,
         execution=execution(config, model, dataset),
     )
     alike = like is not None and shared is not None and _alike(like, resolved, local)
     executor = like.executor if like and alike else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
     unused = _unused(config, chosen, local)
+    if dataset.owner is not None and dealt != "natural":
+        unused.append("owners of the dataset")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
     if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
         unused.append("sampling")
@@ -180,7 +155,7 @@ def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
     return chosen, local
 
 
-def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device]:
+def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:
@@ -192,16 +167,19 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
     chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
-    return FlatModel(module.to(device), chance=chance, precision=config.precision), device
+    loss = config.loss or usual_loss(module, dataset)
+    made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
+    return made, device, loss
 
 
 def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
     """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
     on_device = model.params.is_cuda
-    possible = not model.random and (on_device or not (model.stats.numel() or model.half))
+    strange = names_code(str(config.loss))  # a loss of the user's own may do what stacks cannot
+    possible = not model.random and not strange and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
         raise InvalidInput(
-            "waves need a model of this package, without dropout and, on the processor, without BatchNorm and in fp32; "
+            "waves need model and loss of this package, no dropout and, on the processor, no BatchNorm and fp32; "
             "use one-by-one"
         )
     if config.execution != "auto":
@@ -222,7 +200,7 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
 
 
 def _device_words(config: TrainConfig) -> tuple[str, ...]:
-    return config.device, config.precision, config.dtype, config.augment
+    return config.device, config.precision, config.dtype, config.augment, str(names_code(config.model))
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
@@ -230,7 +208,9 @@ def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
     if not like.executor.waves:
         return False
     before = replace(like.federation.local, step_size=local.step_size, schedule=local.schedule)
-    return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
+    words = ("model", "loss", "execution")
+    same = all(getattr(like.config, key) == getattr(config, key) for key in words)
+    return same and before == local
 
 
 def client_weights(kind: str, held: Partition) -> Any:
@@ -244,28 +224,3 @@ def _start(scenario: Scenario, tasks: int, clients: int) -> str:
     if scenario.dispatcher.name not in QUEUED:
         return "even"
     return "one-each" if tasks <= clients else "even"
-
-
-def check_trace(built: Built, trace: Trace, where: str) -> None:
-    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
-    local, rows = built.setting.local, len(trace)
-    most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
-    if local.epochs is None:
-        most["work"] = local.steps
-    for key, largest in most.items():
-        column, least = getattr(trace, key), -1 if key == "applied_step" else 0
-        if column.size and not (least <= column.min() and column.max() <= largest):
-            raise UnreadableFile(
-                f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
-                f"got {column.min()} to {column.max()}; put the right one back"
-            )
-
-
-def check_time(built: Built, trace: Trace) -> int:
-    """Updates to receive: all of the trace, or those within the time of the configuration."""
-    if built.config.time is None:
-        return int(trace.applied.sum())
-    within = int((trace.applied_at[trace.applied] <= built.config.time).sum())
-    if within == 0:
-        raise InvalidInput(f"no update comes back within time {built.config.time}; give it more time")
-    return within

@@ -11,7 +11,7 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.own_code import names_code
 from sojourn.shown import quoted
-from sojourn.text import nearest
+from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
 CHOICES = {
@@ -23,10 +23,10 @@ CHOICES = {
     "judged_on": ("test", "holdout"),
 }
 EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
-CODE = ("algorithm", "data", "model")  # keys whose text may name code of the user's own
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """What keys were called before, and what they are called now."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
+CODE = ("algorithm", "data", "partition", "model", "loss", "metrics")  # keys whose text may name code of the user's own
 LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single precision
 
 
@@ -42,6 +42,8 @@ class TrainConfig:
     """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
     concurrency: int | None = None
     """Tasks in flight; None = the plan's, or one a client."""
+    trace: str | None = None
+    """Trace file to learn along; None = the timing is simulated."""
     algorithm: str = "generalized-asyncsgd"
     """The algorithm and its options, `fedbuff(size=10)`."""
     data: str = "digits"
@@ -50,12 +52,16 @@ class TrainConfig:
     """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
     judged_on: str = "test"
     """What the model is judged on: test, or holdout, to choose step sizes by."""
-    partition: str = "iid"
-    """Who holds which examples."""
+    partition: str | None = None
+    """Who holds which examples; None = the dataset's owners, where it has some, else iid."""
     model: str = "mlp"
     """The model."""
+    loss: str | None = None
+    """cross-entropy, mse, binary-cross-entropy, or a function; None = the model's own, or what the labels suggest."""
+    metrics: str | None = None
+    """What the model is judged by beside its loss: mae, rmse, perplexity, ..., or functions; None = what is usual."""
     steps: int | None = None
-    """Updates to receive; None = until `time`, or 1000."""
+    """Updates to receive; None = until `time`, all of the `trace`, or 1000."""
     time: float | None = None
     """Virtual time to run for."""
     step_size: float | None = None
@@ -157,7 +163,8 @@ class TrainConfig:
         >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
         {'data': 'mine:make'}
         """
-        return {key: getattr(self, key) for key in CODE if names_code(getattr(self, key))}
+        texts = {key: getattr(self, key) for key in CODE if getattr(self, key) is not None}
+        return {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
 
 
 def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""Whatever stands in a ledger: it is read, or refused in one sentence."""
+
+import pytest
+
+import parsers
+from queuing_dynamics.ledger import Ledger
+from sojourn.experiments.cells import Cell, Found
+from test_fuzz import FEW, MANY, check_folder
+
+FILES = ("runs.csv", "curves.csv")
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    """The files of a ledger of one run."""
+    home = tmp_path_factory.mktemp("home")
+    parsers.run_folder(home)
+    cell = Cell("one", parsers._config(home))
+    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
+    return {name: (home / "ledger" / name).read_bytes() for name in FILES}
+
+
+def read(folder):
+    """What is done with kept results."""
+    ledger = Ledger.load(folder)
+    for cell in ledger.runs:
+        assert ledger.curves[cell]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_ledger_is_read_or_refused_in_one_sentence(name, ledger, tmp_path):
+    check_folder(name, ledger, read, tmp_path / "ledger", FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_any_ledger_is_read_or_refused_thousands_of_times(name, ledger, tmp_path):
+    check_folder(name, ledger, read, tmp_path / "ledger", MANY)

@@ -1,0 +1,217 @@
+"""What runs were worth: means with intervals and paired differences, on four axes, and what a target costs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.errors import InvalidInput
+from sojourn.experiments.cells import Found
+from sojourn.text import listed
+from sojourn.types import Floats
+
+AXES = {
+    "time": "virtual time",
+    "received": "updates received",
+    "version": "server steps",
+    "gradients": "gradients computed",
+}
+COLUMNS = ("accuracy", "test_loss", "client_worst", "client_10", "client_50", "client_90")
+LEVEL = 0.95
+RISING = ("accuracy", "client_worst", "client_10", "client_50", "client_90")
+FALLING = ("test_loss", "train_loss")
+POINTS = 101  # of a curve
+
+
+def end_of(run: Found, axis: str) -> float:
+    """How far a run goes on an axis; one that diverged is no reason to look at the others for less."""
+    if run.diverged:
+        return inf
+    budget = run.cell.config.time
+    return float(budget if axis == "time" and budget is not None else run.rows[-1][axis])
+
+
+def common_end(runs: Iterable[Found], axis: str) -> float:
+    """How far all of them go; NaN where none has ended well."""
+    end = min((end_of(run, axis) for run in runs), default=inf)
+    return end if end < inf else float("nan")
+
+
+def at_points(run: Found, axis: str, key: str, at: Floats) -> Floats:
+    """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
+
+    Algorithms are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
+    """
+    where, values = run.column(axis), run.column(key)
+    last = where[-1] if run.diverged else end_of(run, axis)
+    return np.where(at <= last, np.interp(at, where, values), np.nan)
+
+
+class Interval(NamedTuple):
+    """A mean and where it may lie."""
+
+    mean: float
+    """Over the seeds; NaN where one of them has no value: nothing is averaged over survivors."""
+    low: float
+    """Lower end; NaN with fewer than two values."""
+    high: float
+    """Upper end."""
+
+    @property
+    def half(self) -> float:
+        """Half its width."""
+        return (self.high - self.low) / 2
+
+    def named(self, key: str) -> dict[str, float]:
+        """As columns of a table."""
+        return {key: self.mean, f"{key}_low": self.low, f"{key}_high": self.high}
+
+
+def interval(values: Iterable[float], level: float = LEVEL) -> Interval:
+    """The mean of independent values, and the interval that covers the true one with a probability of `level`.
+
+    By hand: 1, 2, 3 have the mean 2 and the standard error 1/sqrt(3); 4.3027 of these are 95% with two degrees of
+    freedom.
+
+    >>> [round(value, 4) for value in interval([1.0, 2.0, 3.0])]
+    [2.0, -0.4841, 4.4841]
+    """
+    given = np.asarray(list(values), dtype=np.float64)
+    if given.size == 0 or np.isnan(given).any():
+        return Interval(nan, nan, nan)
+    mean = float(given.mean())
+    if given.size == 1:
+        return Interval(mean, nan, nan)
+    from scipy.special import stdtrit
+
+    reach = float(stdtrit(given.size - 1, (1 + level) / 2)) * float(given.std(ddof=1)) / sqrt(given.size)
+    return Interval(mean, mean - reach, mean + reach)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Reached at the first evaluation that is as good.
+
+    >>> str(Target.parse("accuracy=0.9")), Target.parse("test_loss=0.5").first(np.array([2.0, 0.4, 0.6]))
+    ('accuracy=0.9', 1)
+    """
+
+    key: str
+    """Column of the metrics."""
+    value: float
+    """To be reached from below by accuracies, from above by losses."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """Read `accuracy=0.9`."""
+        key, _, value = (word.strip() for word in text.partition("="))
+        if key not in (*RISING, *FALLING):
+            raise InvalidInput(f"target must be {listed((*RISING, *FALLING))} with a value, got '{text}'")
+        try:
+            if not isfinite(float(value)):
+                raise ValueError
+            return cls(key, float(value))
+        except ValueError:
+            raise InvalidInput(f"target must read like accuracy=0.9, got '{text}'") from None
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value:g}"
+
+    def first(self, values: NDArray[np.float64]) -> int | None:
+        """Number of the first value that is good enough; None = there is none."""
+        good = values >= self.value if self.key in RISING else values <= self.value
+        return int(np.argmax(good)) if good.any() else None
+
+
+Runs = Mapping[str, Mapping[int, Found]]
+"""By algorithm, then by seed."""
+
+
+def judged_by(runs: Runs) -> str:
+    """The column that matters: accuracy, or the loss where there are no classes."""
+    firsts = [run.rows[0]["accuracy"] for mine in runs.values() for run in mine.values()]
+    return "accuracy" if all(value == value for value in firsts) else "test_loss"
+
+
+def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> list[dict[str, Any]]:
+    """A row for every algorithm on every axis, each at the largest value that all runs reach."""
+    key, every = judged_by(runs), [run for mine in runs.values() for run in mine.values()]
+    base = runs.get(str(baseline), {})
+    rows = []
+    for name, mine in runs.items():
+        for axis in AXES:
+            at = common_end(every, axis)
+            row = {"algorithm": name, "runs": len(mine), "diverged": sum(run.diverged for run in mine.values())}
+            row |= {"axis": axis, "at": at, "judged_by": key}
+            row |= _values(mine, axis, at, key)
+            row |= _difference(mine, base, axis, at, key) if name != baseline else {}
+            if target is not None:
+                row |= cost_of(mine, base if name != baseline else {}, axis, target)
+            rows.append(row)
+    return rows
+
+
+def _at(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[int, float]:
+    """Of each run; NaN where it diverged, wherever that was."""
+    return {
+        seed: nan if run.diverged else float(at_points(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
+    }
+
+
+def _values(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[str, float]:
+    values: dict[str, float] = interval(_at(runs, axis, at, key).values()).named("mean")
+    for column in COLUMNS:
+        values |= interval(_at(runs, axis, at, column).values()).named(column)
+    return values
+
+
+def _difference(
+    runs: Mapping[int, Found], base: Mapping[int, Found], axis: str, at: float, key: str
+) -> dict[str, float]:
+    mine, theirs = _at(runs, axis, at, key), _at(base, axis, at, key)
+    return interval(mine[seed] - theirs[seed] for seed in mine if seed in theirs).named("difference")
+
+
+def to_target(run: Found, axis: str, target: Target) -> float:
+    """What the target cost a run; inf = it was not reached, or the run diverged."""
+    if run.diverged:
+        return inf
+    first = target.first(run.column(target.key))
+    return inf if first is None else float(run.rows[first][axis])
+
+
+def cost_of(runs: Mapping[int, Found], base: Mapping[int, Found], axis: str, target: Target) -> dict[str, Any]:
+    """What the target cost: a mean only where every run reached it, a median where most did."""
+    mine = {seed: to_target(run, axis, target) for seed, run in runs.items()}
+    theirs = {seed: to_target(run, axis, target) for seed, run in base.items()}
+    reached = sum(cost < inf for cost in mine.values())
+    middle = median(mine.values()) if mine else inf
+    both = [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
+    return {
+        "target": str(target),
+        "reached": reached,
+        "not_reached": len(mine) - reached,
+        **interval(cost if cost < inf else nan for cost in mine.values()).named("to_target"),
+        "to_target_median": middle if middle < inf else nan,
+        **interval(one - two if max(one, two) < inf else nan for one, two in both).named("to_target_difference"),
+    }
+
+
+def curves(runs: Runs) -> Iterator[dict[str, Any]]:
+    """Mean curves of every algorithm on every axis, as far as all its runs go."""
+    for name, mine in runs.items():
+        for axis in AXES:
+            end = common_end(mine.values(), axis)
+            if np.isnan(end):
+                continue
+            at = np.linspace(0.0, end, POINTS)
+            found = {key: np.array([at_points(run, axis, key, at) for run in mine.values()]) for key in COLUMNS}
+            for index, point in enumerate(at):
+                row: dict[str, Any] = {"algorithm": name, "axis": axis, "at": float(point), "runs": len(mine)}
+                for key, values in found.items():
+                    row |= interval(values[:, index]).named(key)
+                yield row

@@ -1,0 +1,176 @@
+"""What one process does: it trains a lot, which is one cell, or on a GPU several that share their waves.
+
+Cells that do the same local work with the same model can share them, so that several seeds and algorithms make a lot.
+"""
+
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sojourn.errors import SojournError
+from sojourn.experiments.cells import DIVERGED, Cell, Cells, ended
+from sojourn.files import Busy, busy, no_links, write_json
+from sojourn.learning.run.config import TrainConfig
+
+if TYPE_CHECKING:
+    from sojourn.learning.replay.replay import Diverged
+    from sojourn.learning.run.run import Run
+
+STOPPED, BUSY = "stopped", "busy"
+LOOK = 0.2  # seconds between two looks whether to stop
+_SHARED = ("data", "holdout", "judged_on", "model", "execution", "device", "precision", "dtype", "augment")
+_WORK = ("local_steps", "local_epochs", "batch_size", "momentum", "weight_decay", "proximal", "clip")
+
+
+class Member(NamedTuple):
+    """A cell of a lot."""
+
+    hash: str
+    """The cell's."""
+    config: TrainConfig
+    """Its run."""
+    folder: Path
+    """Where it is trained."""
+
+
+class Lot(NamedTuple):
+    """Cells to be trained in one process."""
+
+    members: tuple[Member, ...]
+    """The cells."""
+
+    @property
+    def key(self) -> str:
+        """Names the lot."""
+        return self.members[0].hash
+
+
+class Ending(NamedTuple):
+    """What became of a cell."""
+
+    word: str
+    """`complete`, `diverged`, `stopped` (can be taken up again), `busy` (someone else is at it), `failed`, `died`."""
+    error: str = ""
+    """What went wrong, in a sentence."""
+    details: str = ""
+    """Where, for whoever looks for the cause."""
+
+
+def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
+    """Lots of at most `together` cells that can share their waves, in the order of the cells."""
+    sorted_out: dict[tuple[Any, ...], list[Member]] = {}
+    for number, cell in enumerate(cells):
+        alike = tuple(getattr(cell.config, key) for key in (*_SHARED, *_WORK)) if together > 1 else (number,)
+        sorted_out.setdefault(alike, []).append(Member(cell.hash, cell.config, where.of(cell)))
+    return [
+        Lot(tuple(members[begin : begin + together]))
+        for members in sorted_out.values()
+        for begin in range(0, len(members), together)
+    ]
+
+
+def check_cells(cells: Sequence[Cell], on: str) -> None:
+    """Refuse mistakes before anything is begun, instead of once a cell; data and model are looked at here only."""
+    from sojourn.learning.run.build import build, check
+
+    for cell in cells:
+        check(cell.config)
+    if cells and on == "here":
+        build(cells[0].config)
+
+
+def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
+    """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
+    told: dict[str, Ending] = {}
+    if halted():
+        return {member.hash: Ending(STOPPED) for member in lot.members}
+    runs = dict(_begun(lot, told))
+    if runs:
+        try:
+            _train(list(runs.values()), halted, seconds)
+        except Busy:
+            told |= {key: Ending(BUSY) for key, run in runs.items() if ended(run.folder) is None}
+        except (Exception, SystemExit) as error:
+            failed = _failure(error)
+            told |= {key: failed for key, run in runs.items() if ended(run.folder) is None}
+    for key, folder in {key: run.folder for key, run in runs.items()}.items():
+        word = ended(folder)
+        if word is not None:
+            told[key] = Ending(word)
+        told.setdefault(key, Ending(STOPPED))
+    runs.clear()
+    _free_device()
+    return told
+
+
+def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
+    """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
+    from sojourn.experiments.training import open_run
+
+    first: Run | None = None
+    for member in lot.members:
+        word = ended(member.folder)
+        if word is not None:  # by someone else in the meantime
+            told[member.hash] = Ending(word)
+            continue
+        try:
+            no_links(member.folder)
+            if busy(member.folder):
+                raise Busy
+            run = open_run(member.config, member.folder, resume=True, like=first.built if first else None)
+        except Busy:
+            told[member.hash] = Ending(BUSY)
+            continue
+        except (Exception, SystemExit) as error:
+            told[member.hash] = _failure(error)
+            continue
+        first = first or run
+        yield member.hash, run
+
+
+def _train(runs: "list[Run]", halted: Callable[[], bool], seconds: float) -> None:
+    import torch
+
+    from sojourn.learning.run.run import together
+
+    torch.set_num_threads(1)  # the same sums in the same order wherever the cell is trained
+    stop, looked = threading.Event(), time.monotonic()
+
+    def look(done: int, total: int, facts: dict[str, Any]) -> None:
+        nonlocal looked
+        if time.monotonic() - looked > LOOK:
+            looked = time.monotonic()
+            if halted():
+                stop.set()
+
+    together(runs, seconds, progress=look, stop=stop, diverged=_note)
+
+
+def _free_device() -> None:
+    """Give a GPU's memory back: the next lot may be another process's."""
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+
+
+def _note(run: "Run", error: "Diverged") -> None:
+    """A run that diverged has ended: it would again."""
+    facts = {"diverged": True, "received": run.replay.received, "time": run.replay.time, "error": str(error)}
+    write_json(run.folder / DIVERGED, facts, "report")
+    run.store.forget()
+
+
+def _failure(error: BaseException) -> Ending:
+    said = str(error) if isinstance(error, SojournError) else f"{type(error).__name__}: {error}"
+    return Ending("failed", said.replace("\n", " "), "".join(traceback.format_exception(error)))
+
+
+def deaf_to_interrupts() -> None:
+    """Leave Ctrl-C to the process that hands out the work."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
