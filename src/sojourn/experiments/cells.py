@@ -158,7 +158,7 @@ def _state(path: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class EndedCell:
     """A cell that has ended."""
 
     cell: Cell
@@ -221,14 +221,14 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, Found]:
+def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, EndedCell]:
     """The cells that have ended, by hash."""
     where, found = Cells(Path(folder)), {}
     for cell in cells:
         path = where.of(cell)
         word = ended(path)
         if word is not None:
-            found[cell.hash] = Found(cell, path, word == "diverged")
+            found[cell.hash] = EndedCell(cell, path, word == "diverged")
     return found
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
+from sojourn.shown import short
 
 # name -> (name of the parameter, what it must be greater than); None = no parameter
 PARAMETERS: dict[str, tuple[str, float] | None] = {
@@ -54,7 +55,7 @@ class Law:
 
     def __post_init__(self) -> None:
         if self.name not in PARAMETERS:
-            raise InvalidInput(f"law must be one of {', '.join(PARAMETERS)} (or erlang), got '{cut(self.name)}'")
+            raise InvalidInput(f"law must be one of {', '.join(PARAMETERS)} (or erlang), got '{short(self.name)}'")
         if (self.name == "empirical") != bool(self.durations):
             raise InvalidInput("the empirical law, and only it, needs durations; use Law.empirical([...])")
         if self.durations and not abs(float(np.mean(self.durations)) - 1) < 1e-9:
@@ -90,14 +91,14 @@ class Law:
                 durations = [float(word) for word in measured[1].split()]
             except ValueError:
                 raise InvalidInput(
-                    f"empirical law: durations must be numbers with spaces between, got '{cut(text)}'"
+                    f"empirical law: durations must be numbers with spaces between, got '{short(text)}'"
                 ) from None
             return cls.empirical(durations)
         if len(text) > MOST_CHARACTERS:
-            raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{cut(text)}'; shorten it")
+            raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
         match = _TEXT.fullmatch(text.strip())
         if match is None:
-            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{cut(text)}'")
+            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{short(text)}'")
         name, key, value = match.groups()
         if key is None:
             return cls(name)
@@ -105,12 +106,12 @@ class Law:
             name, value = "gamma", _whole_shape(value)
         rule = PARAMETERS.get(name)
         if rule is not None and key != rule[0]:
-            way_out = f"write {name}({rule[0]}={cut(value)})"
-            raise InvalidInput(f"law {name} has the parameter {rule[0]}, got '{cut(key)}'; {way_out}")
+            way_out = f"write {name}({rule[0]}={short(value)})"
+            raise InvalidInput(f"law {name} has the parameter {rule[0]}, got '{short(key)}'; {way_out}")
         try:
             number = float(value)
         except ValueError:
-            raise InvalidInput(f"law {name}: {key} must be a number, got '{cut(value)}'") from None
+            raise InvalidInput(f"law {name}: {key} must be a number, got '{short(value)}'") from None
         return cls(name, number)
 
     @property
@@ -163,7 +164,8 @@ def _weibull_scv(x: float) -> float:
 
 def _whole_shape(value: str) -> str:
     if not value.isdecimal() or float(value) < 1:
-        raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{cut(value)}'; or use gamma")
+        got = short(value)
+        raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{got}'; or use gamma")
     return value
 
 

@@ -11,7 +11,7 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.data.chance import POINTS, generator
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.problem import Problem
-from sojourn.memory import check_memory
+from sojourn.machine_memory import check_memory
 from sojourn.shown import quoted
 from sojourn.types import Floats, Integers
 from sojourn.values import LARGEST

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from sojourn.planning.bound.capped import best_within_cap
 from sojourn.planning.bound.descent import descend
-from sojourn.planning.bound.problem import MET, Found, Problem, judged
+from sojourn.planning.bound.problem import MET, Candidate, Problem, judged
 from sojourn.types import Floats
 
 
-def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Found:
+def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Candidate:
     """The best of the descents from these starts, or of the few that there are to choose among.
 
     A cap that binds makes more valleys; `thorough` looks for these too.
