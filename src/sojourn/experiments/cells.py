@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
-from sojourn.learning.run.config import OLD_KEYS, TrainConfig, renamed
+from sojourn.learning.run.config import OLD_KEYS, TrainConfig, keys, renamed
 from sojourn.learning.run.read_metrics import read_metrics
 from sojourn.plan_text import plan_of
 from sojourn.shown import quoted
@@ -36,7 +36,6 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 )
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
-_LATER = ("loss", "metrics")  # keys that runs had no need of before: in the hash where they say something
 _ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
@@ -58,7 +57,7 @@ class Cell:
         """Fingerprint of everything that decides the run."""
         facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
         facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
-        for key in _LATER:
+        for key in keys(later=True):
             if facts[key] is None:
                 del facts[key]
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")

@@ -33,7 +33,7 @@ from sojourn.learning.execute.executor import Course, run_courses
 from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.along import check_given, check_trace, updates_of
 from sojourn.learning.run.build import Built, build
-from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.config import TrainConfig, keys
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics
 from sojourn.learning.run.read_metrics import read_metrics
@@ -44,7 +44,7 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan", "trace")
+PATHS = tuple(keys(path=True))
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 TrainProgress = Callable[[int, int, dict[str, Any]], None]
