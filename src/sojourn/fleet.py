@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.shown import short
 from sojourn.types import Floats, Integers
 
 LARGEST_COUNT = 2**53  # up to here every whole number is one
@@ -247,9 +248,9 @@ def whole_counts(values: Any) -> Integers:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}") from None
+            raise InvalidInput(f"count must hold whole numbers, got {short(str(array.tolist()))}") from None
     if not np.issubdtype(array.dtype, np.number) or (array != np.floor(array)).any():
-        raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}")
+        raise InvalidInput(f"count must hold whole numbers, got {short(str(array.tolist()))}")
     total = array.sum(dtype=np.float64)
     if not (np.abs(array) <= MOST_CLIENTS).all() or total > MOST_CLIENTS:
         raise InvalidInput(f"a fleet can have at most {MOST_CLIENTS:.0e} clients, got {total:.3g}; lower the counts")

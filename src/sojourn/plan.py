@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.shown import short
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
 SCHEMA = 1
@@ -60,9 +61,9 @@ class Plan:
         count = whole_counts(self.count)
         sampling = np.array(self.sampling, dtype=np.float64)
         if (count < 1).any():
-            raise InvalidInput(f"count must hold whole numbers of at least 1, got {cut(str(count.tolist()))}")
+            raise InvalidInput(f"count must hold whole numbers of at least 1, got {short(str(count.tolist()))}")
         if len(set(self.name)) < len(self.name):
-            raise InvalidInput(f"group names must be unique, got {cut(', '.join(self.name))}")
+            raise InvalidInput(f"group names must be unique, got {short(', '.join(self.name))}")
         if not (len(self.name) == count.size == sampling.size):
             sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
             raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")

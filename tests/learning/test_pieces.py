@@ -14,7 +14,7 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.batches import Batches
 from sojourn.learning.replay.local import Local, work
 from sojourn.learning.replay.schedule import Schedule
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 DIGITS = load_dataset("digits")
@@ -139,7 +139,7 @@ def test_epochs_are_counted_in_whole_batches() -> None:
 
 
 def _server(kind: str, gradients: list[float], **options) -> list[float]:
-    rule, memory, at, path = ServerStep(kind, 0.1, **options), Memory(), torch.zeros(1, dtype=torch.float64), []
+    rule, memory, at, path = ServerStep(kind, 0.1, **options), ServerMemory(), torch.zeros(1, dtype=torch.float64), []
     for one in gradients:
         memory, at = rule.step(memory, at, torch.tensor([one], dtype=torch.float64), 1.0)
         path.append(at.item())

@@ -154,10 +154,10 @@ def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
     from sojourn.cli.show import progress, say
-    from sojourn.timing.simulate.record import record
+    from sojourn.timing.simulate.record import simulate_to_file
 
     with progress("writing the trace") as report:
-        complete = record(fleet, plan, steps, path, progress=report, **origin)
+        complete = simulate_to_file(fleet, plan, steps, path, progress=report, **origin)
     if not complete:
         say(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
     return complete

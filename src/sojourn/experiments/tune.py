@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sojourn.experiments.cells import Cell, Found, find
+from sojourn.experiments.cells import Cell, EndedCell, find
 from sojourn.experiments.comparison import Comparison, Entry
 from sojourn.experiments.run_cells import Swept
 from sojourn.learning.run.config import LARGEST_STEP_SIZE
@@ -113,7 +113,7 @@ def _rounded(step_size: float) -> float:
     return float(f"{step_size:.6g}")
 
 
-def _score(comparison: Comparison, cells: list[tuple[str, float, int, Cell]], found: dict[str, Found]) -> Score:
+def _score(comparison: Comparison, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]) -> Score:
     """Mean over the tuning seeds of what is judged; one run that diverged is enough for the worst."""
     key, sign = ("test_loss", 1.0) if comparison.tuning.by == "loss" else ("accuracy", -1.0)
     ends: dict[tuple[str, float], list[float]] = {}
@@ -125,7 +125,7 @@ def _score(comparison: Comparison, cells: list[tuple[str, float, int, Cell]], fo
     return lambda name, step_size: means[name, step_size]
 
 
-def _leave_out(tuned: Tuned, cells: list[tuple[str, float, int, Cell]], found: dict[str, Found]) -> None:
+def _leave_out(tuned: Tuned, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]) -> None:
     """An algorithm with a trial that failed has not had as many as the others."""
     for name, step_size, _, cell in cells:
         if cell.hash not in found and cell.name in tuned.failures:
@@ -133,7 +133,7 @@ def _leave_out(tuned: Tuned, cells: list[tuple[str, float, int, Cell]], found: d
 
 
 def _drop_hopeless(
-    tuned: Tuned, comparison: Comparison, cells: list[tuple[str, float, int, Cell]], found: dict[str, Found]
+    tuned: Tuned, comparison: Comparison, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]
 ) -> None:
     """An algorithm that diverged at every step size has none."""
     score = _score(comparison, cells, found)

@@ -69,7 +69,7 @@ Course = Generator[list[Job], list[Update], Result]
 """A run that hands out jobs, is sent their updates, and ends with a result."""
 
 
-def drive(courses: Sequence[tuple[Course[Result], Executor]]) -> list[Result]:
+def run_courses(courses: Sequence[tuple[Course[Result], Executor]]) -> list[Result]:
     """Let several runs go on together, those with the same executor in common waves; returns their results."""
     results: dict[int, Result] = {}
     wanted: dict[int, list[Job]] = {}
