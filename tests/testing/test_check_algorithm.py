@@ -22,7 +22,7 @@ class State(NamedTuple):
 class Plain(Standard):
     """SGD, as it comes."""
 
-    server: ServerStep = field(default_factory=lambda: ServerStep(rate=0.1))
+    server: ServerStep = field(default_factory=lambda: ServerStep(step_size=0.1))
 
     name = "plain"
     sends = "gradient"

@@ -110,7 +110,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         "clients": fleet.clients,
         "concurrency": plan.concurrency,
         "exact": analysis.exact,
-        "method": analysis.method,
+        "solver": analysis.solver,
         "error": analysis.error,
         "throughput": analysis.throughput,
         "server_queue": analysis.server_queue,
@@ -140,7 +140,7 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
             f"the server holds {number(analysis.server_queue)} tasks on average and is busy "
             f"{100 * analysis.server_utilisation:.3g}% of the time"
         )
-    if analysis.method == "contour":
+    if analysis.solver == "contour":
         notes.append(f"solved by contour quadrature; certified relative error {analysis.error:.1e}")
     if not analysis.exact:
         notes.append(

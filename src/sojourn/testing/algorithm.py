@@ -34,7 +34,7 @@ from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
-WORK = Local(steps=2, batch_size=4, rate=0.1)
+WORK = Local(steps=2, batch_size=4, step_size=0.1)
 
 
 def check_algorithm(

@@ -35,11 +35,10 @@ from sojourn.learning.run.along import check_given, check_trace, updates_of
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
-from sojourn.learning.run.metrics import Metrics
-from sojourn.learning.run.read_metrics import read_metrics
-from sojourn.learning.run.restored import check
+from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
 from sojourn.learning.run.store import Store
+from sojourn.learning.storable import check
 from sojourn.trace import Trace
 from sojourn.version import __version__
 
@@ -310,7 +309,7 @@ class Run:
             raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
-                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes; "
                 f"the last checkpoint is kept, in {self.folder}"
             )
 
