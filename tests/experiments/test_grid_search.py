@@ -1,4 +1,4 @@
-"""Grids that grow where a best lies at the edge: for all methods alike, so often at most, and as far as is known."""
+"""Grids that grow where a best lies at the edge: for all algorithms alike, so often at most, and as far as is known."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from sojourn.experiments.grid_search import best_of, extended, search
 
 
 def distance(**aims):
-    """How far each value is from what a method would want."""
+    """How far each value is from what an algorithm would want."""
     return lambda grids: {name: {value: abs(value - aims[name]) for value in grid} for name, grid in grids.items()}
 
 
-def test_all_grids_grow_where_one_method_is_at_the_edge():
+def test_all_grids_grow_where_one_algorithm_is_at_the_edge():
     found = search({"a": (1.0, 2.0, 4.0), "b": (10.0, 20.0, 40.0)}, 3, distance(a=2.0, b=100.0))
     assert found.grids == {"a": (1.0, 2.0, 4.0, 8.0, 16.0), "b": (10.0, 20.0, 40.0, 80.0, 160.0)}
     assert (found.chosen, found.edge, found.whole) == ({"a": 2.0, "b": 80.0}, {}, True)

@@ -1,4 +1,4 @@
-"""The best value of each method on a grid, which grows for all methods where a best lies at its edge.
+"""The best value of each algorithm on a grid, which grows for all where a best lies at its edge.
 
 So each has had as many trials in the end. What is searched for, and how a trial is judged, is left to who calls:
 `compare` judges by the end of a run, a paper may judge by a whole curve that it has kept.
@@ -7,15 +7,15 @@ So each has had as many trials in the end. What is searched for, and how a trial
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from sojourn.learning.run.config import LARGEST_RATE
+from sojourn.learning.run.config import LARGEST_STEP_SIZE
 
 WIDTH = 10**0.5  # ratio of neighbouring values, where a grid of one value has none of its own
 EDGES = {"lower", "upper"}
 
 Grids = Mapping[str, tuple[float, ...]]
-"""What each method is tried at, rising."""
+"""What each algorithm is tried at, rising."""
 Scores = Mapping[str, Mapping[float, float]]
-"""By method, then by value, how it was; less is better, inf = it diverged."""
+"""By algorithm, then by value, how it was; less is better, inf = it diverged."""
 
 
 class Searched(NamedTuple):
@@ -24,9 +24,9 @@ class Searched(NamedTuple):
     grids: Grids
     """Those looked at last."""
     chosen: dict[str, float]
-    """Best value of each method, on the last grids of which all is known."""
+    """Best value of each algorithm, on the last grids of which all is known."""
     edge: dict[str, str]
-    """`lower` or `upper`, for methods whose best is the least or the largest of its grid all the same."""
+    """`lower` or `upper`, for algorithms whose best is the least or the largest of its grid all the same."""
     whole: bool
     """Whether all is known of the last grids."""
 
@@ -52,7 +52,7 @@ def search(grids: Grids, extensions: int, look: Callable[[Grids], Scores | None]
 
 
 def best_of(scores: Scores) -> tuple[dict[str, float], dict[str, str]]:
-    """The best value of each method, of equals the first, and the edge at which it lies, if it does.
+    """The best value of each algorithm, of equals the first, and the edge at which it lies, if it does.
 
     >>> best_of({"a": {0.1: 3.0, 0.3: 2.0, 1.0: 1.0}, "b": {0.1: 0.2, 0.3: 0.0, 1.0: 0.7}})
     ({'a': 1.0, 'b': 0.3}, {'a': 'upper'})
@@ -72,7 +72,7 @@ def extended(grid: tuple[float, ...], edges: set[str]) -> tuple[float, ...]:
     low = WIDTH if len(grid) == 1 else grid[1] / grid[0]
     high = WIDTH if len(grid) == 1 else grid[-1] / grid[-2]
     below = [_rounded(grid[0] / low)] if "lower" in edges else []
-    above = [_rounded(grid[-1] * high)] if "upper" in edges and grid[-1] * high < LARGEST_RATE else []
+    above = [_rounded(grid[-1] * high)] if "upper" in edges and grid[-1] * high < LARGEST_STEP_SIZE else []
     return (*below, *grid, *above)
 
 

@@ -1,4 +1,4 @@
-"""Choosing rates: every method at every rate of one grid, which grows for all where a best lies at its edge."""
+"""Choosing step sizes: every algorithm at every one of a grid, which grows for all where a best lies at its edge."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.experiments.cells import Cell, Found, find
-from sojourn.experiments.comparison import Comparison, Method
+from sojourn.experiments.comparison import Comparison, Entry
 from sojourn.experiments.grid_search import Grids, Scores, search
 from sojourn.experiments.run_cells import Swept
 
@@ -20,13 +20,13 @@ class Tuned:
     """What tuning found."""
 
     grid: tuple[float, ...]
-    """Rates that every method was tried at in the end."""
+    """Step sizes that every algorithm was tried at in the end."""
     chosen: dict[str, float] = field(default_factory=dict)
-    """Best rate of each method."""
+    """Best step size of each algorithm."""
     edge: dict[str, str] = field(default_factory=dict)
-    """`lower` or `upper`, for methods whose best rate is the grid's least or largest all the same."""
+    """`lower` or `upper`, for algorithms whose best step size is the grid's least or largest all the same."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Methods that cannot be compared, and why."""
+    """Algorithms that cannot be compared, and why."""
     trials: list[dict[str, Any]] = field(default_factory=list)
     """Every trial."""
     open: int = 0
@@ -38,17 +38,17 @@ class Tuned:
 
 
 def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
-    """Choose a rate for every method that has none; `train` sees to it that cells end."""
-    methods = [method for method in comparison.methods if method.tuned]
-    began = comparison.tuning.rates
+    """Choose a step size for every algorithm that has none; `train` sees to it that cells end."""
+    algorithms = [algorithm for algorithm in comparison.algorithms if algorithm.tuned]
+    began = comparison.tuning.step_sizes
     tuned, scores = Tuned(began), dict[str, dict[float, float]]()
-    if not began or not methods:
+    if not began or not algorithms:
         return tuned
 
     def look(grids: Grids) -> Scores | None:
         nonlocal scores
-        tuned.grid = grids[methods[0].name]
-        cells = trials(comparison, [one for one in methods if one.name not in tuned.left_out], tuned.grid)
+        tuned.grid = grids[algorithms[0].name]
+        cells = trials(comparison, [one for one in algorithms if one.name not in tuned.left_out], tuned.grid)
         swept = train([cell for _, _, _, cell in cells])
         tuned.failures |= swept.failures
         tuned.interrupted = swept.interrupted
@@ -61,22 +61,22 @@ def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
         scores = _scores(comparison, going, found)
         return scores
 
-    searched = search(dict.fromkeys((one.name for one in methods), began), comparison.tuning.extensions, look)
+    searched = search(dict.fromkeys((one.name for one in algorithms), began), comparison.tuning.extensions, look)
     tuned.chosen, tuned.edge = searched.chosen, searched.edge
-    tuned.trials = _rows(tuned, trials(comparison, methods, tuned.grid), folder, began)
+    tuned.trials = _rows(tuned, trials(comparison, algorithms, tuned.grid), folder, began)
     if tuned.chosen and not tuned.open:
         _drop_hopeless(tuned, scores)
     return tuned
 
 
 def trials(
-    comparison: Comparison, methods: Sequence[Method], grid: Sequence[float]
+    comparison: Comparison, algorithms: Sequence[Entry], grid: Sequence[float]
 ) -> list[tuple[str, float, int, Cell]]:
-    """Every method at every rate with every tuning seed: name, rate, seed, cell."""
+    """Every algorithm at every step size with every tuning seed: name, step size, seed, cell."""
     return [
-        (method.name, rate, seed, comparison.trial(method, rate, seed))
-        for method in methods
-        for rate in grid
+        (algorithm.name, step_size, seed, comparison.trial(algorithm, step_size, seed))
+        for algorithm in algorithms
+        for step_size in grid
         for seed in comparison.tuning.seeds
     ]
 
@@ -87,25 +87,25 @@ def _scores(
     """Mean over the tuning seeds of what is judged; one run that diverged is enough for the worst."""
     key, sign = ("test_loss", 1.0) if comparison.tuning.by == "loss" else ("accuracy", -1.0)
     ends: dict[str, dict[float, list[float]]] = {}
-    for name, rate, _, cell in cells:
+    for name, step_size, _, cell in cells:
         one = found[cell.hash]
         value = inf if one.diverged else sign * one.last[key]
-        ends.setdefault(name, {}).setdefault(rate, []).append(value if isfinite(value) else inf)
-    return {name: {rate: fmean(values) for rate, values in tried.items()} for name, tried in ends.items()}
+        ends.setdefault(name, {}).setdefault(step_size, []).append(value if isfinite(value) else inf)
+    return {name: {size: fmean(values) for size, values in tried.items()} for name, tried in ends.items()}
 
 
 def _leave_out(tuned: Tuned, cells: list[tuple[str, float, int, Cell]], found: dict[str, Found]) -> None:
-    """A method with a trial that failed has not had as many as the others."""
-    for name, rate, _, cell in cells:
+    """An algorithm with a trial that failed has not had as many as the others."""
+    for name, step_size, _, cell in cells:
         if cell.hash not in found and cell.name in tuned.failures:
-            tuned.left_out.setdefault(name, f"its trial at rate {rate:g} failed: {tuned.failures[cell.name]}")
+            tuned.left_out.setdefault(name, f"its trial at step size {step_size:g} failed: {tuned.failures[cell.name]}")
 
 
 def _drop_hopeless(tuned: Tuned, scores: Scores) -> None:
-    """A method that diverged at every rate has none."""
-    for name, rate in list(tuned.chosen.items()):
-        if not isfinite(scores[name][rate]):
-            tuned.left_out[name] = f"it diverged at every rate from {tuned.grid[0]:g} to {tuned.grid[-1]:g}"
+    """An algorithm that diverged at every step size has none."""
+    for name, step_size in list(tuned.chosen.items()):
+        if not isfinite(scores[name][step_size]):
+            tuned.left_out[name] = f"it diverged at every step size from {tuned.grid[0]:g} to {tuned.grid[-1]:g}"
             del tuned.chosen[name]
 
 
@@ -114,13 +114,17 @@ def _rows(
 ) -> list[dict[str, Any]]:
     found = find([cell for _, _, _, cell in cells], folder)
     rows = []
-    for name, rate, seed, cell in cells:
+    for name, step_size, seed, cell in cells:
         one = found.get(cell.hash)
         missing = "failed" if cell.name in tuned.failures else "open"
         state = missing if one is None else "diverged" if one.diverged else "complete"
         ends = {} if one is None else {"loss": one.last["test_loss"], "accuracy": one.last["accuracy"]}
         data = "" if one is None else one.facts["dataset_hash"]
-        marks = {"chosen": tuned.chosen.get(name) == rate, "edge": tuned.edge.get(name, ""), "added": rate not in began}
-        row = {"method": name, "rate": rate, "seed": seed, "state": state, **ends, **marks}
+        marks = {
+            "chosen": tuned.chosen.get(name) == step_size,
+            "edge": tuned.edge.get(name, ""),
+            "added": step_size not in began,
+        }
+        row = {"algorithm": name, "step_size": step_size, "seed": seed, "state": state, **ends, **marks}
         rows.append({**row, "cell": cell.hash, "dataset_hash": data})
     return rows
