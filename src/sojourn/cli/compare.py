@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
     from sojourn.experiments.comparison import Comparison
 
-SHARED = ("time", "steps", "data", "partition", "model", "loss", "concurrency")
+_WORLD = ("law", "uplink", "downlink", "server_rate", "dispatcher", "availability")
+SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", *_WORLD)
 """Keys of a run, the same for all, with flags of their own; the others by --set."""
 
 
