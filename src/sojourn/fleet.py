@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput, cut
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
+from sojourn.frozen import Frozen
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.types import Floats, Integers
 
@@ -42,7 +43,7 @@ _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Fleet:
+class Fleet(Frozen):
     """Groups of equal clients: name, count, service rate, and what else is known of them.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, UnreadableFile, cut
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.frozen import Frozen, frozen
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
 SCHEMA = 1
@@ -27,7 +28,7 @@ PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Frozen):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
@@ -84,6 +85,7 @@ class Plan:
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = False
+        object.__setattr__(self, "promises", frozen(self.promises))
         object.__setattr__(self, "name", tuple(self.name))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "sampling", sampling)

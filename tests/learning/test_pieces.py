@@ -220,3 +220,15 @@ def test_a_clients_tasks_go_on_where_the_one_before_them_ended() -> None:
     assert rows.size == np.unique(rows).size == tasks * 16
     cut_short = [rows.tolist() for rows in batches.of(1, 1, 1, 2)]  # an interrupted task
     assert cut_short == [rows[16:24].tolist()]
+
+
+def test_without_pytorchs_own_engine_the_gradient_has_the_same_bits(monkeypatch) -> None:
+    def gradient() -> torch.Tensor:
+        model = FlatModel(load_model("mlp", DIGITS, "digits", 3))
+        x, y = torch.tensor(DIGITS.train_x[:8]), torch.tensor(DIGITS.train_y[:8])
+        return model.gradient(model.params.clone(), x, y)[0]
+
+    engine = gradient()
+    monkeypatch.delattr(torch.autograd.Variable, "_execution_engine")
+    assert torch.equal(gradient(), engine)
+    assert engine.any()
