@@ -23,7 +23,6 @@ from sojourn.frozen import Frozen
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.types import Floats, Integers
 
-LARGEST_COUNT = 2**53  # up to here every whole number is one
 PIECE = 10_000  # values that are written as text at a time
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +136,6 @@ class Plan(Frozen):
                 f"the plan was made for fleet {self.fleet_hash}, this is fleet {fleet.hash}; make a new plan, "
                 "or remove fleet_hash from the plan file to use it all the same"
             )
-
-    def with_step(self, step_size: float | None) -> "Plan":
-        """The same plan with another step size."""
-        return self if step_size == self.step_size else replace(self, step_size=step_size)
 
     @property
     def hash(self) -> str:
