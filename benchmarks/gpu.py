@@ -16,11 +16,12 @@ from pathlib import Path
 
 import torch
 
+from sojourn.experiments.training import open_run, simulated
 from sojourn.learning.execute.executor import drive
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Run, together
+from sojourn.learning.run.run import together
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     builts = prepare(arguments)
-    replays = [Replay(one.algorithm, one.federation, one.simulate(), one.setting, one.executor) for one in builts]
+    replays = [Replay(one.algorithm, one.federation, simulated(one), one.setting, one.executor) for one in builts]
     print(f"prepared {len(replays)} runs in {time.perf_counter() - began:.1f} s", flush=True)
     waves = count_waves(replays)
     advance(replays, arguments.warm)
@@ -85,7 +86,7 @@ def prepare(arguments: argparse.Namespace) -> list[Built]:
             model=arguments.model,
             batch_size=arguments.batch,
             augment="crop-flip" if arguments.data != "digits" else "none",
-            rate=0.05,
+            step_size=0.05,
             steps=arguments.warm + arguments.steps + 100,
             seed=seed,
             precision=arguments.precision,
@@ -101,7 +102,7 @@ def whole(builts: list[Built], arguments: argparse.Namespace) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = {"steps": arguments.steps, "evaluate_every": max(1, arguments.steps // 10)}
         runs = [
-            Run(one.config.resolved(**config), Path(folder) / str(number), like=builts[0])
+            open_run(one.config.resolved(**config), Path(folder) / str(number), like=builts[0])
             for number, one in enumerate(builts)
         ]
         synchronise()

@@ -21,7 +21,6 @@ import exact
 import figure
 import long_run
 import numpy as np
-import planning
 import simpy_peer
 import train_peers
 import training
@@ -32,6 +31,7 @@ from events_side import Events
 from figure import Figure
 from sojourn_side import Sojourn
 
+import planning
 from sojourn import measure
 
 SEED = 1

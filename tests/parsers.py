@@ -1,7 +1,7 @@
 """Every reader of a text or of a file, with examples that it takes: what the fuzz tests go through.
 
 A new reader belongs into one of the tables. `TEXTS` read the text forms of options and keys, `FILES` a file by itself,
-`RUN`, `CELL` and `LEDGER` a folder, of which one file is changed.
+`RUN` and `CELL` a folder, of which one file is changed.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from sojourn import Fleet, Law, Plan, analyze
 from sojourn.availability import Availability
 from sojourn.calibration import Calibration
 from sojourn.cli import promises
-from sojourn.cli.arguments import override, whole
+from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
@@ -28,6 +28,7 @@ from sojourn.experiments.cells import Cell, Found, ended
 from sojourn.experiments.comparison import Comparison
 from sojourn.experiments.statistics import Target
 from sojourn.experiments.sweep import Grid
+from sojourn.experiments.training import train
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_dataset, load_problem
@@ -37,18 +38,19 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
-from sojourn.learning.run.run import train
-from sojourn.paper.claim import read_claims
-from sojourn.paper.experiments import asked_for
-from sojourn.paper.ledger import Ledger
 from sojourn.plan_text import plan_of
+from sojourn.report.reproduction.claim import read_claims
+from sojourn.report.reproduction.experiment import Experiment
+from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
+from sojourn.scenario_text import override
 from sojourn.trace import Trace
 
 torch.set_num_threads(1)
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
 PLAN = Plan.uniform(FLEET, 6)
+_PAPER = Paper("a-paper", "A paper", (Experiment("two-clusters", "Two", "figure 1", lambda folder, fast, watch: []),))
 _LABELS = np.arange(60) % 10
 _IMAGES = Dataset("images", np.zeros((20, 1, 8, 8)), np.arange(20) % 10, np.zeros((5, 1, 8, 8)), range(5), classes=10)
 
@@ -81,12 +83,12 @@ def _setting(text: str) -> TrainConfig:
     return TrainConfig.of({"fleet": "fleet.csv", key: value_of(key, value, "--set")}, "--set")
 
 
-def _method(text: str) -> Comparison:
+def _algorithm(text: str) -> Comparison:
     return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], {}, {}, [text], [text]), "compare")
 
 
-def _rates(text: str) -> Comparison:
-    tuning, top = {"rates": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
+def _step_sizes(text: str) -> Comparison:
+    tuning, top = {"step_sizes": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
     return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], tuning, top, ["asyncsgd"], []), "compare")
 
 
@@ -160,15 +162,15 @@ TEXTS: dict[str, Reader] = {
         lambda text: override(FLEET, PLAN, None, [text], [text]), ("5", "5:gamma(shape=2)", "fast=5:deterministic")
     ),
     "whole number": Reader(lambda text: whole("steps", text), ("1000", "1e6", "1_000")),
-    "setting": Reader(_setting, ("batch_size=16", "rate=0.1", "data=digits", "seed=5", "steps=10", "holdout=0.1")),
-    "method": Reader(
-        _method,
+    "setting": Reader(_setting, ("batch_size=16", "step_size=0.1", "data=digits", "seed=5", "steps=10", "holdout=0.1")),
+    "algorithm compared": Reader(
+        _algorithm,
         ("fedbuff(size=10, staleness=root)", "planned: generalized-asyncsgd plan=plan.json concurrency=5", "plan.json"),
     ),
-    "rates": Reader(_rates, ("0.03,0.1,0.3", "1,2,3", "3")),
+    "step sizes": Reader(_step_sizes, ("0.03,0.1,0.3", "1,2,3", "3")),
     "part": Reader(part_of, ("1/2", "2/2")),
     "share": Reader(_share, ("0.3",)),
-    "experiment": Reader(asked_for, ("all", "two-clusters")),
+    "experiment": Reader(_PAPER.asked_for, ("all", "two-clusters")),
 }
 
 CONSTANTS = "A = 100.0\nL = 1.0\nsigma2 = 2.0\nG2 = 9.0\nR2 = 25.0\nrho2 = 0.5\n[note]\nwhere = 'here'\n"
@@ -216,7 +218,7 @@ algorithm = "fedbuff(size=2)"
 data = "quadratic(dimension=3, clients=6, examples=5)"
 partition = "natural"
 model = "problem"
-rate = 0.1
+step_size = 0.1
 local_steps = 2
 batch_size = 4
 momentum = 0.5
@@ -231,16 +233,16 @@ baseline = "uniform"
 fleet = "fleet.csv"
 time = 5.0
 [tuning]
-rates = [0.03, 0.1]
+step_sizes = [0.03, 0.1]
 seeds = [10, 11]
 holdout = 0.1
 by = "loss"
 extensions = 3
 refit = true
-[[method]]
+[[algorithm]]
 name = "uniform"
 sampling = "uniform"
-[[method]]
+[[algorithm]]
 name = "planned"
 plan = "plan.json"
 [[plan]]
@@ -298,8 +300,8 @@ def _plan(path: Path) -> None:
 
 def _comparison(path: Path) -> None:
     read = Comparison.load(path)
-    for method in read.methods:
-        assert read.final(method, None, read.seeds[0]).name
+    for entry in read.algorithms:
+        assert read.final(entry, None, read.seeds[0]).name
 
 
 FILES: dict[str, Reader] = {
@@ -367,7 +369,6 @@ RUN = (
     *("checkpoints/000000000010.json", "checkpoints/000000000010.safetensors"),
 )
 CELL = ("config.json", "metrics.csv", "summary.json")
-LEDGER = ("runs.csv", "curves.csv")
 
 
 def cell_folder(home: Path) -> dict[str, bytes]:
@@ -380,18 +381,3 @@ def read_trace(folder: Path) -> None:
     trace = Trace.load(folder / "trace.parquet")
     assert trace.staleness is not None
     assert trace.hash
-
-
-def ledger_folder(home: Path) -> dict[str, bytes]:
-    """The files of a ledger of one run."""
-    run_folder(home)
-    cell = Cell("one", _config(home))
-    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
-    return {name: (home / "ledger" / name).read_bytes() for name in ("runs.csv", "curves.csv")}
-
-
-def read_ledger(folder: Path) -> None:
-    """What `sojourn reproduce` does with kept results."""
-    ledger = Ledger.load(folder)
-    for cell in ledger.runs:
-        assert ledger.curves[cell]

@@ -139,11 +139,6 @@ def test_any_folder_of_a_cell_is_read_or_refused_in_one_sentence(name, home, tmp
     check_folder(name, parsers.cell_folder(home), parsers.looked_at, tmp_path / "cell", FEW)
 
 
-@pytest.mark.parametrize("name", parsers.LEDGER)
-def test_any_ledger_is_read_or_refused_in_one_sentence(name, home, tmp_path):
-    check_folder(name, parsers.ledger_folder(home), parsers.read_ledger, tmp_path / "ledger", FEW)
-
-
 def test_any_trace_is_read_or_refused_in_one_sentence(home, tmp_path):
     check_folder("trace.parquet", parsers.run_folder(home), parsers.read_trace, tmp_path / "run", FEW)
 
@@ -173,12 +168,6 @@ def test_any_folder_of_a_cell_is_read_or_refused_thousands_of_times(name, home, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", parsers.LEDGER)
-def test_any_ledger_is_read_or_refused_thousands_of_times(name, home, tmp_path):
-    check_folder(name, parsers.ledger_folder(home), parsers.read_ledger, tmp_path / "ledger", MANY)
-
-
-@pytest.mark.slow
 def test_any_trace_is_read_or_refused_thousands_of_times(home, tmp_path):
     check_folder("trace.parquet", parsers.run_folder(home), parsers.read_trace, tmp_path / "run", MANY)
 
@@ -189,7 +178,12 @@ ONCE = (
     *(("schedule", "drops(at=100/200, by=1e308)"), ("schedule", "cosine(end=40, least=1e308)")),
     *(("dataset", "quadratic(noise=1e308)"), ("dataset", f"quadratic(dimension={'9' * 400})")),
     *(("dataset", f"cifar10(folder={'x' * 300})"), ("dataset", "cifar10(folder=~nobody/at/all)")),
-    *(("rates", str(2**31)), ("rates", str(2**63)), ("setting", "concurrency=1e300"), ("setting", "seed=1e30")),
+    *(
+        ("step sizes", str(2**31)),
+        ("step sizes", str(2**63)),
+        ("setting", "concurrency=1e300"),
+        ("setting", "seed=1e30"),
+    ),
 )
 
 

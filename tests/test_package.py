@@ -5,12 +5,13 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import sojourn
-from sojourn.paper.claim import VERDICTS
+from sojourn.report.reproduction.claim import VERDICTS
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "sklearn", "matplotlib", "scipy.optimize", "numba", "ray", "joblib", "flwr")
@@ -86,6 +87,21 @@ def test_the_extras_exist():
 
 
 @pytest.mark.slow
+def test_the_wheel_is_below_half_a_megabyte_and_results_are_in_the_wheel_of_the_paper(tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path]
+    paper = ROOT / "papers" / "queuing_dynamics"
+    subprocess.run([*build, ROOT, paper], check=True)
+    ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
+    assert ours.stat().st_size < 500_000
+    held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
+    assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
+    assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]
+    results = {str(path.relative_to(paper / "src")) for path in paper.glob("src/queuing_dynamics/results/**/*.csv")}
+    assert len(results) == 10
+    assert results <= held[1]
+
+
+@pytest.mark.slow
 def test_a_built_wheel_installs_and_runs_in_an_empty_environment(tmp_path):
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT], check=True)
     wheel = next(tmp_path.glob("sojourn-*.whl"))
@@ -104,6 +120,9 @@ def test_a_built_wheel_installs_and_runs_in_an_empty_environment(tmp_path):
     probe = "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('matplotlib'))"
     assert subprocess.run([python, "-c", probe], capture_output=True, text=True).stdout == "None None\n"
     assert (tmp_path / "run" / "trace.parquet").exists()
+    alone = subprocess.run([tmp_path / "env" / "bin" / "sojourn", "reproduce", "all"], capture_output=True, text=True)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr.startswith("error: no paper to reproduce is installed; pip install ")
 
 
 @pytest.mark.slow

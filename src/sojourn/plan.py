@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,11 @@ class Plan(Frozen):
         """Fingerprint of the decisions: groups, sampling, concurrency, step size."""
         facts = [self.name, self.count.tolist(), self.sampling.tolist(), self.concurrency, self.step_size]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def timing_hash(self) -> str:
+        """Fingerprint of what decides the timing: the same without the step size."""
+        return replace(self, step_size=None).hash
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""

@@ -59,7 +59,7 @@ def _split(noun: str, text: str) -> tuple[str, str]:
     return name, rest[:-1]
 
 
-def _parts(inside: str) -> list[str]:
+def parts(inside: str) -> list[str]:
     """The options, split at commas that do not stand inside the brackets of a value."""
     parts, depth = [""], 0
     for piece in re.split("([,()])", inside):
@@ -73,7 +73,7 @@ def _parts(inside: str) -> list[str]:
 
 def _read(what: str, inside: str, options: Options) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for part in _parts(inside):
+    for part in parts(inside):
         key, separator, value = (word.strip() for word in part.partition("="))
         if not options:
             raise InvalidInput(f"{what} takes no options, got '{cut(part)}'")

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from full_disk import full_disk
+from pretended_papers import install
 from sojourn import Trace
 from sojourn.cli.main import run
-from sojourn.paper import experiments
-from sojourn.paper.claim import claim
-from sojourn.paper.experiment import Experiment
+from sojourn.report.reproduction.claim import claim
+from sojourn.report.reproduction.experiment import Experiment
 
 TRAINED = ("--steps", 40, "--partition", "classes(k=2)")
 
@@ -87,7 +87,11 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_work(call, h
     def work(*_arguments, **_options):
         pytest.fail("the work was begun")
 
-    for where in ("planning.bound.search.make_plan", "timing.exact.analysis.analyze", "timing.simulate.summary.measure"):
+    for where in (
+        "planning.bound.search.make_plan",
+        "timing.exact.analysis.analyze",
+        "timing.simulate.summary.measure",
+    ):
         monkeypatch.setattr(f"sojourn.{where}", work)
     for where in ("timing.fit.from_trace.fit", "learning.run.build.build"):
         monkeypatch.setattr(f"sojourn.{where}", work)
@@ -126,7 +130,7 @@ def test_a_kill_in_the_middle_of_the_writing_leaves_the_old_file(call, home):
 
 
 @pytest.mark.parametrize(
-    "words", [["simulate", "fleet.csv"], ["train", "fleet.csv"], ["compare", "fleet.csv", "--method", "asyncsgd"]]
+    "words", [["simulate", "fleet.csv"], ["train", "fleet.csv"], ["compare", "fleet.csv", "--algorithm", "asyncsgd"]]
 )
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, home, words):
     code, out, said = call(*words, "--out", "fleet.csv/run")
@@ -220,7 +224,20 @@ def test_a_sweep_whose_table_cannot_be_written_is_shown(call, home):
 
 
 def test_a_comparison_whose_table_or_picture_cannot_be_written_is_shown(call, home):
-    words = ["compare", "fleet.csv", "--method", "asyncsgd", "--steps", 20, "--seeds", 1, "--jobs", 1, "--out", "out"]
+    words = [
+        "compare",
+        "fleet.csv",
+        "--algorithm",
+        "asyncsgd",
+        "--steps",
+        20,
+        "--seeds",
+        1,
+        "--jobs",
+        1,
+        "--out",
+        "out",
+    ]
     for name in ("table.csv", "comparison.svg"):
         (home / "out" / name).mkdir(parents=True)
     code, out, said = call(*words)
@@ -230,11 +247,11 @@ def test_a_comparison_whose_table_or_picture_cannot_be_written_is_shown(call, ho
     assert "cannot write picture out/comparison.svg: Is a directory" in said
 
 
-def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch):
+def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch, tmp_path_factory):
     def first(folder, fast, watch):
         return [claim("one is one", "1", "1", holds=[True], rule="equal")]
 
-    monkeypatch.setattr(experiments, "EXPERIMENTS", (Experiment("first", "First", "figure 1", first),))
+    install(monkeypatch, tmp_path_factory.mktemp("site"), paper=[Experiment("first", "First", "figure 1", first)])
     with full_disk(20):
         code, out, said = call("reproduce", "all")
     assert code == 2
@@ -280,16 +297,16 @@ def test_fewer_seeds_resumed_do_not_make_the_others_forgotten(call, home):
 SLOW = """
     import sys, time
     from pathlib import Path
-    from sojourn.learning.run.build import Built
-    simulate = Built.simulate
+    from sojourn.experiments import training
+    simulated = training.simulated
 
-    def slowly(self):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
+    def slowly(built):  # what the folder holds has been looked at; another run is begun, and ends, in the meantime
         Path("looked").touch()
         while not Path("go").exists():
             time.sleep(0.02)
-        return simulate(self)
+        return simulated(built)
 
-    Built.simulate = slowly
+    training.simulated = slowly
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seed", "1", "--out", "run"]
     run()

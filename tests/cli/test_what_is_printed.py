@@ -117,7 +117,7 @@ def drawn(name, most=MOST_WORDS):
 
 def test_names_in_pictures_are_drawn_as_they_are_written(tmp_path):
     row = {f"accuracy{end}": 0.5 for end in ("", "_low", "_high")}
-    rows = [{**row, "method": name, "axis": axis, "at": at} for name in MATHS for axis in AXES for at in (0.0, 1.0)]
+    rows = [{**row, "algorithm": name, "axis": axis, "at": at} for name in MATHS for axis in AXES for at in (0.0, 1.0)]
     metrics = [{"received": at, "time": at, "accuracy": 0.1, "test_loss": 1} for at in (0, 1)]
     for title in MATHS[:2]:
         pictures = (

@@ -67,7 +67,7 @@ def test_the_commands_refuse_a_link_with_one_sentence(fleet, tmp_path, verb):
     (tmp_path / "sweep.toml").write_text(f'[run]\nfleet = "{fleet}"\nsteps = 20\n')
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "cells").symlink_to(tmp_path)
-    words = {"sweep": [str(tmp_path / "sweep.toml")], "compare": [fleet, "--method", "fedavg", "--no-picture"]}[verb]
+    words = {"sweep": [str(tmp_path / "sweep.toml")], "compare": [fleet, "--algorithm", "fedavg", "--no-picture"]}[verb]
     error = CliRunner().invoke(app, [verb, *words, "--jobs", "1", "--out", str(tmp_path / "out")]).exception
     assert isinstance(error, InvalidInput)
     assert "cells must be no link" in str(error)

@@ -13,7 +13,8 @@ from torch import nn
 from sojourn import InvalidInput, SojournError, UnreadableFile
 from sojourn.calibration import Calibration, notes_of
 from sojourn.constants import Constants
-from sojourn.learning.calibrate.calibrate import Effort, calibrate
+from sojourn.experiments.training import calibrated
+from sojourn.learning.calibrate.calibrate import Effort
 from sojourn.learning.calibrate.estimates import (
     Bracket,
     Displaced,
@@ -63,7 +64,7 @@ def fleet(tmp_path):
 
 def measured(fleet, effort=SMALL, **options):
     settings = {"steps": 200, "batch_size": 4, "execution": "one-by-one", **options}
-    return calibrate(build(TrainConfig(fleet, **settings)), effort)
+    return calibrated(build(TrainConfig(fleet, **settings)), effort)
 
 
 def of_problem(fleet, data, effort=SMALL, **options):
@@ -101,7 +102,7 @@ def test_lanczos_stops_when_its_values_are_good_enough():
 
 
 def test_lanczos_refuses_what_is_not_finite():
-    with pytest.raises(SojournError, match="a product with the Hessian is not finite; lower the rate"):
+    with pytest.raises(SojournError, match="a product with the Hessian is not finite; lower the step size"):
         lanczos(lambda v: v * torch.nan, torch.zeros(5), 1, 5, seed=0)
 
 
@@ -386,7 +387,7 @@ def test_what_was_fitted_to_some_examples_is_judged_by_others():
 def test_the_known_constants_of_a_quadratic_are_recovered(fleet, seed):
     data = "quadratic(examples=40, heterogeneity=2, largest=3)"
     problem = load_problem(data)
-    found = of_problem(fleet, data, Effort(directions=4), seed=seed, steps=600, rate=0.05)
+    found = of_problem(fleet, data, Effort(directions=4), seed=seed, steps=600, step_size=0.05)
     truth = {
         "A": problem.gap(),
         "L": 3.0,
@@ -427,7 +428,7 @@ def test_the_known_constants_of_quadratics_are_recovered_as_often_as_stated(flee
     for seed in range(100):
         data = f"quadratic(examples=40, dimension=6, heterogeneity=2, largest=3, seed={seed})"
         problem = load_problem(data)
-        found = of_problem(fleet, data, Effort(directions=2), seed=seed, steps=400, rate=0.05)
+        found = of_problem(fleet, data, Effort(directions=2), seed=seed, steps=400, step_size=0.05)
         noise = problem.noise(batch_size=4, replace=False).max()
         truth = {"A": problem.gap(), "L": 3.0, "sigma2": noise, "G2": problem.dissimilarity()}
         for key, value in truth.items():
@@ -446,7 +447,7 @@ def test_heterogeneity_of_a_network_is_that_of_its_clients_whole_gradients(fleet
         slopes.append(Objective(federation, federation.first, federation.first_stats, alone).gradient())
     stack = torch.stack(slopes)
     truth = (stack - stack.mean(0)).square().sum(1)
-    first = calibrate(built, Effort(points=1, directions=2)).points[0]
+    first = calibrated(built, Effort(points=1, directions=2)).points[0]
     assert first.G2_mean.low <= float(truth.mean()) <= first.G2_mean.high
     assert first.G2.low <= float(truth.max()) <= first.G2.high
     assert first.gradient2 == pytest.approx(float(stack.mean(0).square().sum()), rel=1e-3)
@@ -567,7 +568,7 @@ def test_the_file_contains_no_data_and_says_so(fleet, tmp_path):
     told = {}
     for name, model in {"small": "logistic", "large": "mlp(hidden=100)"}.items():
         built = build(TrainConfig(fleet, model=model, steps=30, execution="one-by-one", device="cpu"))
-        calibrate(built, SMALL).save(tmp_path / name)
+        calibrated(built, SMALL).save(tmp_path / name)
         text = (tmp_path / name).read_text()
         told[name] = tomllib.loads(text)
         assert "# This file contains no data: no examples, no labels, no gradients, no parameters" in text

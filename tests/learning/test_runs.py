@@ -11,13 +11,13 @@ from safetensors.torch import load_file
 
 from sojourn import Fleet, InvalidInput, fit
 from sojourn.errors import UnreadableFile
+from sojourn.experiments.training import open_run, simulated, train
 from sojourn.learning.data.load import load_dataset
 from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.replay import Diverged
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.metrics import read_metrics
-from sojourn.learning.run.run import Run, train
 from sojourn.learning.run.store import Store
 from sojourn.trace import Trace
 
@@ -91,7 +91,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(fleet, tmp_path) -> None:
     assert not first.complete
     assert 60 <= first.received < STEPS
     assert not (tmp_path / "run" / "model.safetensors").exists()
-    second = Run(_config(fleet), tmp_path / "run", resume=True)
+    second = open_run(_config(fleet), tmp_path / "run", resume=True)
     assert second.replay.received == first.received
     assert second.go().complete
 
@@ -108,7 +108,7 @@ def test_a_complete_run_keeps_no_checkpoints_and_says_that_it_is_complete(fleet,
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         *("config.json", "lock", "metrics.csv", "model.safetensors", "summary.json", "trace.parquet")
     ]
-    again = Run(_config(fleet), tmp_path / "run", resume=True)
+    again = open_run(_config(fleet), tmp_path / "run", resume=True)
     assert (again.complete, again.received) == (True, STEPS)
     outcome = again.go()
     assert (outcome.complete, outcome.received) == (True, STEPS)
@@ -149,7 +149,7 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(fleet, tmp_path
     ]
     for path in left:
         path.write_text("half")
-    Run(_config(fleet), tmp_path / "run", resume=True).checkpoint()
+    open_run(_config(fleet), tmp_path / "run", resume=True).checkpoint()
     assert not any(path.exists() for path in left)
 
 
@@ -168,7 +168,7 @@ def test_a_refused_run_leaves_nothing_behind(fleet, tmp_path) -> None:
 
 
 def test_a_run_holds_its_folder_from_when_it_is_recognised_until_it_is_closed(fleet, tmp_path) -> None:
-    run = Run(_config(fleet), tmp_path / "run", begin=False)
+    run = open_run(_config(fleet), tmp_path / "run", begin=False)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["lock"]
     with pytest.raises(InvalidInput, match="another process is training in"):
         train(_config(fleet, seed=1), tmp_path / "run")
@@ -183,7 +183,7 @@ def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> N
     train(_config(fleet, seed=5), tmp_path / "run")
     told = json.loads((tmp_path / "run" / "config.json").read_text())
     assert told["config"]["seed"] == 5
-    assert told["config"]["rate"] == 0.1  # filled in
+    assert told["config"]["step_size"] == 0.1  # filled in
     assert told["versions"]["torch"] == torch.__version__
     trace = Trace.load(tmp_path / "run" / "trace.parquet")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -193,9 +193,15 @@ def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> N
 
 def test_the_trace_of_a_run_tells_whoever_fits_it_how_clients_were_called(fleet) -> None:
     call = "favano(contacts=2, waiting=1, interaction=0.5)"
-    trace = build(_config(fleet, algorithm=call, local_steps=3, steps=3000)).simulate()
+    trace = simulated(build(_config(fleet, algorithm=call, local_steps=3, steps=3000)))
     told = {key: trace.metadata[key] for key in ("dispatcher", "local_steps", "one_draw", "server_rate", "leave")}
-    assert told == {"dispatcher": "periodic", "local_steps": 3, "one_draw": False, "server_rate": None, "leave": []}
+    assert told == {
+        "dispatcher": "periodic",
+        "local_steps": 3,
+        "one_draw": False,
+        "server_rate": None,
+        "leave": [],
+    }
     found = fit(trace, Fleet.load(fleet))
     assert found.fleet.rate == pytest.approx([4.0, 1.0], rel=0.1)
 
@@ -246,8 +252,8 @@ def test_a_folder_of_another_run_is_refused_and_the_difference_named(fleet, tmp_
     train(_config(fleet), tmp_path / "run")
     with pytest.raises(InvalidInput, match="holds a run already"):
         train(_config(fleet), tmp_path / "run")
-    with pytest.raises(InvalidInput, match=r"another run: its config is rate = 0.1 \(now 0.2\)"):
-        train(_config(fleet, rate=0.2), tmp_path / "run", resume=True)
+    with pytest.raises(InvalidInput, match=r"another run: its config is step_size = 0.1 \(now 0.2\)"):
+        train(_config(fleet, step_size=0.2), tmp_path / "run", resume=True)
     Path(fleet).write_text("name,count,rate\nfast,6,5\nslow,4,1\n")
     with pytest.raises(InvalidInput, match="its fleet_hash is"):
         train(_config(fleet), tmp_path / "run", resume=True)
@@ -298,7 +304,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(fleet, tmp_
     last = sorted((tmp_path / "run" / "checkpoints").glob(f"*.{kind}"))[-1]
     last.write_bytes(damage(last.read_bytes()))
     with pytest.warns(UserWarning, match=said):
-        again = Run(_config(fleet), tmp_path / "run", resume=True)
+        again = open_run(_config(fleet), tmp_path / "run", resume=True)
     assert again.received == 40
     again.replay.advance(60)
     again.checkpoint()
@@ -323,7 +329,7 @@ def test_checkpoints_without_checksums_are_read(fleet, tmp_path) -> None:
     for path in (tmp_path / "run" / "checkpoints").glob("*.json"):
         old = json.loads(path.read_text())
         path.write_text(json.dumps({key: old[key] for key in ("sojourn_checkpoint", "step", "tree")}))
-    again = Run(_config(fleet), tmp_path / "run", resume=True)
+    again = open_run(_config(fleet), tmp_path / "run", resume=True)
     assert again.received == 50
     again.go(checkpoint_every=10)
     train(_config(fleet), tmp_path / "whole")
@@ -356,10 +362,10 @@ def _tensors(value):
 
 
 def test_a_gradient_that_is_not_a_number_stops_the_run_at_that_step_and_keeps_what_was_before(fleet, tmp_path) -> None:
-    config = _config(fleet, rate=1e12, clip=None, model="mlp(layers=3)")
+    config = _config(fleet, step_size=1e12, clip=None, model="mlp(layers=3)")
     with pytest.raises(Diverged, match=r"the update of client \d+ \('(fast|slow)-?.*'\), its task \d+, .* at step \d+"):
         train(config, tmp_path / "run")
-    kept = Run(config, tmp_path / "run", resume=True)
+    kept = open_run(config, tmp_path / "run", resume=True)
     assert kept.replay.received > 0
     assert torch.isfinite(kept.replay.params).all()
     with pytest.raises(Diverged, match=f"at step {kept.replay.received}"):
@@ -367,7 +373,7 @@ def test_a_gradient_that_is_not_a_number_stops_the_run_at_that_step_and_keeps_wh
 
 
 def test_a_model_that_is_not_finite_is_neither_judged_nor_kept(fleet, tmp_path) -> None:
-    run = Run(_config(fleet), tmp_path / "run")
+    run = open_run(_config(fleet), tmp_path / "run")
     run.replay.advance(10)
     run.replay.state = run.replay.state._replace(params=run.replay.params * float("inf"))
     with pytest.raises(Diverged, match="the server's model is not finite after 10 updates"):
@@ -395,10 +401,10 @@ def test_a_step_that_is_saved_again_leaves_the_tensors_of_the_first_time(tmp_pat
 
 
 def test_what_is_kept_when_an_update_right_after_a_checkpoint_is_not_finite_is_finite(fleet, tmp_path) -> None:
-    config = _config(fleet, rate=1e7, clip=None, model="mlp(layers=3)", execution="one-by-one")
+    config = _config(fleet, step_size=1e7, clip=None, model="mlp(layers=3)", execution="one-by-one")
     with pytest.raises(Diverged):
         train(config, tmp_path / "run", checkpoint_every=1)
-    kept = Run(config, tmp_path / "run", resume=True)
+    kept = open_run(config, tmp_path / "run", resume=True)
     assert kept.replay.received > 0
     assert torch.isfinite(kept.replay.params).all()
 
@@ -446,7 +452,7 @@ def test_two_processes_do_not_train_in_one_folder(fleet, tmp_path) -> None:
     def intrude(done: int, total: int, facts: dict) -> None:
         if done >= 60:
             with pytest.raises(InvalidInput, match="another process is training in"):
-                Run(_config(fleet), tmp_path / "run", resume=True).go()
+                open_run(_config(fleet), tmp_path / "run", resume=True).go()
 
     assert train(_config(fleet), tmp_path / "run", checkpoint_every=20, progress=intrude).complete
 

@@ -4,10 +4,10 @@ import pytest
 
 from sojourn import InvalidInput
 from sojourn import memory as room
+from sojourn.experiments.training import open_run
 from sojourn.learning.data.load import load_dataset
 from sojourn.learning.models.load import load_model
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Run
 
 SMALL = {"data": "quadratic(dimension=3, clients=6, examples=5)", "partition": "natural", "model": "problem"}
 
@@ -22,7 +22,7 @@ def fleet(tmp_path):
 def test_a_run_of_a_million_million_steps_is_refused_before_it_begins(fleet, tmp_path):
     message = r"a run of 1000000000000 steps needs about 600,000 GB of memory, .* are there; give fewer steps"
     with pytest.raises(InvalidInput, match=message):
-        Run(TrainConfig(fleet, steps=10**12, **SMALL), tmp_path / "run")
+        open_run(TrainConfig(fleet, steps=10**12, **SMALL), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -30,7 +30,7 @@ def test_a_run_by_time_is_refused_once_it_does_not_fit(fleet, tmp_path, monkeypa
     monkeypatch.setattr(room, "available", lambda: 1e8)
     message = r"a run until time 10+\.0 needs about .* of memory, 0\.1 GB are there; give it less time"
     with pytest.raises(InvalidInput, match=message):
-        Run(TrainConfig(fleet, time=1e9, **SMALL), tmp_path / "run")
+        open_run(TrainConfig(fleet, time=1e9, **SMALL), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from sojourn.cli.main import app
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Outcome, Run, train
+from sojourn.learning.run.run import Outcome
 from sojourn.learning.run.run_config import config_of
 from sojourn.learning.run.store import Store
 from sojourn.learning.storable import storable
@@ -116,7 +117,7 @@ def test_a_module_that_a_checkpoint_names_is_not_imported(run, tmp_path, monkeyp
     changed(run, lambda text: text.replace('"generalized-asyncsgd.state"', '"from_a_checkpoint:State"'))
     changed(run, lambda text: text.replace('"sojourn.learning.algorithms.generalized_asyncsgd:State"',
                                            '"from_a_checkpoint:State"'))  # fmt: skip
-    assert "it names the class 'from_a_checkpoint:State', which no method here has declared" in said(run)
+    assert "it names the class 'from_a_checkpoint:State', which no algorithm here has declared" in said(run)
     assert "from_a_checkpoint" not in sys.modules
     assert not (tmp_path / "from_a_checkpoint.marks").exists()
 
@@ -181,7 +182,7 @@ def test_a_method_whose_state_cannot_be_stored_is_refused_before_it_trains(home,
 
     monkeypatch.setattr(FedAsync, "init", lambda self, params, setting: State(params, 0))
     with pytest.raises(InvalidInput, match="a checkpoint cannot hold"):
-        Run(config_in(home, algorithm="fedasync"), tmp_path / "run")
+        open_run(config_in(home, algorithm="fedasync"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -213,8 +214,8 @@ def test_code_that_a_folder_names_is_not_run_and_the_sentence_says_what_to_repea
     )
     named(run, model="own_of_trust:network")
     assert "repeat --data own_of_trust:make --model own_of_trust:network, or give --trust" in said(run)
-    named(run, data="digits", model="mlp", algorithm="own_of_trust:Method")
-    assert "repeat --algorithm own_of_trust:Method, or give --trust" in said(run)
+    named(run, data="digits", model="mlp", algorithm="own_of_trust:Algorithm")
+    assert "repeat --algorithm own_of_trust:Algorithm, or give --trust" in said(run)
     assert own() == 0
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
+from sojourn.experiments.training import open_run, simulated, train
 from sojourn.learning.execute.executor import Job, OneByOne, drive
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.replay.local import Update
@@ -15,7 +16,7 @@ from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.metrics import read_metrics
-from sojourn.learning.run.run import Run, together, train
+from sojourn.learning.run.run import Run, together
 
 torch.set_num_threads(1)
 STEPS = 40
@@ -35,7 +36,7 @@ def fleet(tmp_path: Path) -> str:
 
 
 def _built(fleet: str, **options) -> Built:
-    settings = {"steps": STEPS, "partition": "dirichlet(alpha=1)", "batch_size": 16, "rate": 0.05, **options}
+    settings = {"steps": STEPS, "partition": "dirichlet(alpha=1)", "batch_size": 16, "step_size": 0.05, **options}
     return build(TrainConfig(fleet, **settings))
 
 
@@ -43,7 +44,7 @@ def _replay(built: Built, waves: bool, most: int = 64) -> Replay:
     federation = built.federation
     parts = federation.examples, federation.local
     executor = Waves(vectorised(federation.model), *parts, most) if waves else OneByOne(federation.model, *parts)
-    return Replay(built.algorithm, federation, built.simulate(), built.setting, executor)
+    return Replay(built.algorithm, federation, simulated(built), built.setting, executor)
 
 
 class Both:
@@ -58,7 +59,7 @@ class Both:
     def compute(self, jobs: list[Job]) -> list[Update]:
         stacked = self._waves.compute(jobs)
         for one, other in zip(stacked, self._single.compute(jobs), strict=True):
-            assert (one.rate, one.steps) == (other.rate, other.steps)
+            assert (one.step_size, one.steps) == (other.step_size, other.steps)
             pairs = ((one.gradient, other.gradient), (one.delta, other.delta), (one.loss, other.loss))
             for mine, theirs in pairs:
                 assert (mine is None) == (theirs is None)
@@ -72,7 +73,7 @@ def _largest_gap(built: Built, most: int = 64) -> float:
     federation = built.federation
     parts = federation.examples, federation.local
     both = Both(Waves(vectorised(federation.model), *parts, most), OneByOne(federation.model, *parts))
-    Replay(built.algorithm, federation, built.simulate(), built.setting, both).advance(STEPS)
+    Replay(built.algorithm, federation, simulated(built), built.setting, both).advance(STEPS)
     assert len(both.gaps) >= 2 * STEPS
     return max(both.gaps)
 
@@ -111,7 +112,7 @@ def test_a_wave_that_is_too_large_is_split(fleet) -> None:
         return gradients(params, stats, x, y)
 
     executor = Waves(watched, built.federation.examples, built.federation.local, most=3)
-    replay = Replay(built.algorithm, built.federation, built.simulate(), built.setting, executor)
+    replay = Replay(built.algorithm, built.federation, simulated(built), built.setting, executor)
     replay.advance(STEPS)
     assert max(sizes) == 3
     whole = _replay(built, True)
@@ -129,7 +130,7 @@ class Counting:
 
     def compute(self, jobs: list[Job]) -> list[Update]:
         self.sizes.append(len(jobs))
-        return [Update(torch.zeros_like(job.start), None, job.rate, 1, torch.zeros(())) for job in jobs]
+        return [Update(torch.zeros_like(job.start), None, job.step_size, 1, torch.zeros(())) for job in jobs]
 
 
 @pytest.mark.parametrize(("clients", "steps", "expected"), [(100, 2000, 7), (1000, 10_000, 23)])
@@ -137,7 +138,7 @@ def test_the_steady_wave_grows_like_the_root_of_the_clients(tmp_path, clients, s
     (tmp_path / "fleet.csv").write_text(f"name,count,rate\nfast,{clients // 2},4\nslow,{clients // 2},1\n")
     built = build(TrainConfig(str(tmp_path / "fleet.csv"), steps=steps, model="logistic", batch_size=1))
     counting = Counting()
-    replay = Replay(built.algorithm, built.federation, built.simulate(), built.setting, counting)
+    replay = Replay(built.algorithm, built.federation, simulated(built), built.setting, counting)
     replay.advance(steps // 2)  # the first waves are all initial tasks
     del counting.sizes[:]
     replay.advance(steps)
@@ -147,7 +148,7 @@ def test_the_steady_wave_grows_like_the_root_of_the_clients(tmp_path, clients, s
 def test_no_task_is_computed_twice_or_for_nothing(fleet) -> None:
     built = _built(fleet, model="logistic")
     counting = Counting()
-    Replay(built.algorithm, built.federation, built.simulate(), built.setting, counting).advance(STEPS)
+    Replay(built.algorithm, built.federation, simulated(built), built.setting, counting).advance(STEPS)
     assert sum(counting.sizes) == STEPS
 
 
@@ -167,11 +168,11 @@ def test_no_more_updates_than_tasks_wait_and_none_holds_on_to_its_stack(fleet) -
 
 def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
     config = TrainConfig(fleet, steps=STEPS, dtype="float64", partition="classes(k=2)", model="mlp(hidden=8)")
-    configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, rate=0.01)]
+    configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, step_size=0.01)]
     configs.append(replace(config, algorithm="fedbuff(size=3)"))
     runs: list[Run] = []
     for number, one in enumerate(configs):
-        runs.append(Run(one, tmp_path / f"common-{number}", like=runs[0].built if runs else None))
+        runs.append(open_run(one, tmp_path / f"common-{number}", like=runs[0].built if runs else None))
     assert len({id(run.built.executor) for run in runs}) == 1
     assert len({id(run.built.federation.examples) for run in runs}) == 1
     assert all(outcome.complete for outcome in together(runs))
@@ -241,7 +242,7 @@ def test_what_cannot_be_is_refused(fleet) -> None:
 
 
 def test_halved_precision_changes_little_and_is_told(fleet, tmp_path) -> None:
-    options = {"steps": 300, "partition": "iid", "rate": 0.2, "device": "cpu"}
+    options = {"steps": 300, "partition": "iid", "step_size": 0.2, "device": "cpu"}
     accuracies = [
         train(TrainConfig(fleet, precision=precision, **options), tmp_path / precision).metrics["accuracy"]
         for precision in ("fp32", "bf16")

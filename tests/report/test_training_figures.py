@@ -11,9 +11,9 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 def test_names_are_set_in_as_many_columns_as_fit_into_the_picture(words, columns, tmp_path, monkeypatch):
     from sojourn.report import training_figures
 
-    names = [f"method {number}" + words * " several words" for number in range(7)]
+    names = [f"algorithm {number}" + words * " several words" for number in range(7)]
     curves = [
-        {"method": name, "axis": axis, "at": at, "accuracy": 0.5, "accuracy_low": 0.4, "accuracy_high": 0.6}
+        {"algorithm": name, "axis": axis, "at": at, "accuracy": 0.5, "accuracy_low": 0.4, "accuracy_high": 0.6}
         for name in names
         for axis in AXES
         for at in (0, 10)
@@ -26,7 +26,7 @@ def test_names_are_set_in_as_many_columns_as_fit_into_the_picture(words, columns
         return [path]
 
     monkeypatch.setattr(training_figures, "save", saved)
-    training_figures.comparison_picture(curves, "accuracy", tmp_path / "picture.png", "seven methods")
+    training_figures.comparison_picture(curves, "accuracy", tmp_path / "picture.png", "seven algorithms")
     (legend,) = legends
     assert [text.get_text() for text in legend.get_texts()] == names
     tops = {round(text.get_window_extent().y1) for text in legend.get_texts()}

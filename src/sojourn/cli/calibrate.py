@@ -31,7 +31,7 @@ def calibrate(
     examples: Annotated[str, typer.Option(help="Examples for losses and curvatures, if there are more.")] = "2048",
     confidence: Annotated[float, typer.Option(help="Chance that an interval holds the truth, at least.")] = 0.95,
     steps: Annotated[str | None, typer.Option(help="Updates of the short training (default 1000).")] = None,
-    rate: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
+    step_size: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
     seed: Annotated[str | None, typer.Option(help="Of partition, first model, training and measurement.")] = None,
     dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
     augment: Annotated[str | None, typer.Option(help="What happens to images, as for `sojourn train`.")] = None,
@@ -60,7 +60,9 @@ def calibrate(
     words |= {"dtype": dtype, "augment": augment, "device": device}
     given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
-    given |= {key: value for key, value in (("rate", rate), ("fleet", fleet and str(fleet))) if value is not None}
+    given |= {
+        key: value for key, value in (("step_size", step_size), ("fleet", fleet and str(fleet))) if value is not None
+    }
     effort = {"gradients": gradients, "points": points, "directions": directions, "examples": examples}
     settings = _config(config, given)
     found = _measure(settings, {key: whole(key, text) for key, text in effort.items()}, confidence)
@@ -96,7 +98,8 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
     except ImportError:
         raise SojournError("calibration needs PyTorch, which is not installed; pip install 'sojourn[train]'") from None
 
-    from sojourn.learning.calibrate.calibrate import Effort, calibrate
+    from sojourn.experiments.training import calibrated
+    from sojourn.learning.calibrate.calibrate import Effort
     from sojourn.learning.run.build import build
 
     torch.set_num_threads(1)
@@ -104,7 +107,7 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
     with loading_bar() as watch:
         built = build(config, watch)
     with progress("measuring") as report:
-        return calibrate(built, wanted, report)
+        return calibrated(built, wanted, report)
 
 
 _MEANING = {
@@ -145,7 +148,7 @@ def _notes(found: "Calibration") -> list[str]:
 
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:
-        notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
+        notes.append("the training ended above its first loss; with a lower --step-size it would visit better points")
     notes += found.notes
     if found.asked < found.clients:
         notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would ask all of them")

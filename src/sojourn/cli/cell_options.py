@@ -1,7 +1,6 @@
 """What the commands that train many cells have in common: options, the bar, and how they end."""
 
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.show import plural, say
+from sojourn.cli.show import called, plural, say
 from sojourn.errors import InvalidInput
 from sojourn.shown import visible
 
@@ -74,11 +73,18 @@ def say_failures(failures: Mapping[str, str], folder: Path) -> None:
 def end(interrupted: bool, failures: Mapping[str, str]) -> None:
     """Exit with 130 after Ctrl-C and 1 after failures."""
     if interrupted:
-        again = shlex.join(["sojourn", *sys.argv[1:]])
-        say(f"interrupted; all that was done is kept; go on with: {again}", err=True)
+        say(f"interrupted; all that was done is kept; go on with: {called(sys.argv[1:])}", err=True)
         raise typer.Exit(130)
     if failures:
         raise typer.Exit(1)
+
+
+def check_pace(together: int | None, checkpoint_seconds: float) -> None:
+    """Refuse numbers that no training can keep to."""
+    if together is not None and together < 1:
+        raise InvalidInput(f"together must be a whole number of at least 1, got {together}")
+    if not checkpoint_seconds >= 0:
+        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds:g}")
 
 
 def check_torch() -> None:

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
+from sojourn.cli.old_flags import Command
 from sojourn.cli.plan import plan
 from sojourn.cli.reproduce import reproduce
 from sojourn.cli.show import say, spell_out
@@ -29,23 +30,24 @@ from sojourn.version import __version__
 
 DEFECT = 70  # EX_SOFTWARE of sysexits.h
 
-app = typer.Typer(
-    name="sojourn",
-    help="Asynchronous federated learning that knows its queues.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-app.command()(plan)
-app.command()(analyze)
-app.command()(simulate)
-app.command()(fit)
-app.command()(train)
-app.command()(calibrate)
-app.command()(compare)
-app.command()(sweep)
-app.command()(reproduce)
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": "markdown",
+    "pretty_exceptions_enable": False,
+}
+"""Of every command line of ours, so that a paper's works as this one does."""
+
+app = typer.Typer(name="sojourn", help="Asynchronous federated learning that knows its queues.", **SETTINGS)
+app.command(cls=Command)(plan)
+app.command(cls=Command)(analyze)
+app.command(cls=Command)(simulate)
+app.command(cls=Command)(fit)
+app.command(cls=Command)(train)
+app.command(cls=Command)(calibrate)
+app.command(cls=Command)(compare)
+app.command(cls=Command)(sweep)
+app.command(cls=Command)(reproduce)
 
 
 def _version(wanted: bool) -> None:
@@ -54,23 +56,24 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")]
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
-) -> None:
+def _options(version: Version = False, debug: Debug = False) -> None:
     """Asynchronous federated learning that knows its queues."""
 
 
-def run() -> None:
-    """Run the command line; with `--debug` errors keep their traceback."""
+def run(commands: typer.Typer = app) -> None:
+    """Run a command line, sojourn's or a paper's; with `--debug` errors keep their traceback."""
     _open_streams()
     spell_out()
     try:
         try:
-            app()
+            commands()
         finally:
             sys.stdout.flush()
     except SystemExit as end:

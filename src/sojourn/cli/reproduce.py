@@ -1,6 +1,5 @@
-"""`sojourn reproduce`: the paper's figures and numbers again, each beside what the paper prints."""
+"""`sojourn reproduce`: a paper's figures and numbers again, each beside what the paper prints."""
 
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,24 +10,32 @@ import typer
 from sojourn.cli.arguments import AsJson, Overwrite
 
 if TYPE_CHECKING:
-    from sojourn.paper.experiment import Experiment
-    from sojourn.paper.reproduce import Outcome
+    from sojourn.report.reproduction.experiment import Experiment
+    from sojourn.report.reproduction.paper import Paper
+    from sojourn.report.reproduction.reproduce import Outcome
+
+Name = Annotated[str | None, typer.Argument(help="Experiment, or `all`; `--list` shows them.")]
+Listed = Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Fewer replications, the same experiments.")]
+Out = Annotated[Path, typer.Option(help="Folder for the results, one folder an experiment.")]
+Page = Annotated[Path | None, typer.Option(help="Also put the claims between their markers on this page (Markdown).")]
+PaperName = Annotated[str | None, typer.Option("--paper", help="Which paper, where several are installed.")]
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Experiment, or `all`; `--list` shows them.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="Fewer replications, the same experiments.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the results, one folder an experiment.")] = Path("reproduced"),
-    page: Annotated[
-        Path | None, typer.Option(help="Also put the claims between their markers on this page (Markdown).")
-    ] = None,
+    name: Name = None,
+    listed: Listed = False,
+    fast: Fast = False,
+    out: Out = Path("reproduced"),
+    page: Page = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
+    paper: PaperName = None,
 ) -> None:
-    """Make the paper's experiments again: data (CSV), pictures (SVG and PNG), and every claim with a verdict.
+    """Make a paper's experiments again: data (CSV), pictures (SVG and PNG), and every claim with a verdict.
 
     A verdict follows from the numbers by the rule beside it. Running the same command again keeps what is finished.
+    A paper is a package of its own: this finds those that are installed.
 
     Examples:
     - `sojourn reproduce --list`
@@ -40,19 +47,26 @@ def reproduce(
     - `sojourn reproduce all --json`
 
     """
-    from sojourn.cli.show import attempts, to_json
-    from sojourn.errors import InvalidInput
-    from sojourn.paper.experiments import ALL, EXPERIMENTS, asked_for
-    from sojourn.paper.reproduce import NotKept
-    from sojourn.report.figures import pyplot
+    from sojourn.report.reproduction.paper import paper_of, papers
 
-    if listed:
-        _list(list(EXPERIMENTS), as_json)
-        return
-    if name is None:
-        names = ", ".join(one.name for one in EXPERIMENTS)
-        raise InvalidInput(f"an experiment must be named, got none; the names are {names}, or all")
-    chosen = asked_for(name)
+    if listed and paper is None:
+        list_experiments(papers(), as_json)
+    elif listed:
+        list_experiments([paper_of(paper)], as_json)
+    else:
+        make_again(paper_of(paper), name, fast, out, page, overwrite, as_json)
+
+
+def make_again(
+    paper: "Paper", name: str | None, fast: bool, out: Path, page: Path | None, overwrite: bool, as_json: bool
+) -> None:
+    """Run the experiment of this name, or all of the paper; show and write the claims."""
+    from sojourn.cli.show import attempts, to_json
+    from sojourn.report.figures import pyplot
+    from sojourn.report.reproduction.paper import ALL
+    from sojourn.report.reproduction.reproduce import NotKept
+
+    chosen = paper.asked_for(name)
     _check(chosen, out, page, fast, overwrite)
     pyplot()  # says now, not after the work, that it is missing
     outcomes, stopped = _run(chosen, out, fast, overwrite)
@@ -60,6 +74,7 @@ def reproduce(
         from sojourn.version import __version__
 
         facts = {"command": "reproduce", "sojourn": __version__, "fast": fast, "complete": stopped is None}
+        facts |= {"paper": paper.name}
         typer.echo(to_json({**facts, "experiments": [_content(one) for one in outcomes]}))
     else:
         _show(outcomes, stopped)
@@ -87,23 +102,29 @@ def _end(
         raise stopped
 
 
-def _list(experiments: "list[Experiment]", as_json: bool) -> None:
+def list_experiments(papers: "list[Paper]", as_json: bool) -> None:
+    """Show what can be made again of these papers."""
     from sojourn.cli.show import table, to_json
     from sojourn.version import __version__
 
     if as_json:
         keys = ("name", "title", "where")
-        rows = [{key: getattr(one, key) for key in keys} for one in experiments]
+        rows = [
+            {"paper": paper.name, **{key: getattr(one, key) for key in keys}}
+            for paper in papers
+            for one in paper.experiments
+        ]
         typer.echo(to_json({"command": "reproduce", "sojourn": __version__, "experiments": rows}))
         return
-    rows_shown = [[one.name, one.title, one.where] for one in experiments]
-    table("experiments", ["name", "what", "where in the paper"], rows_shown)
+    for paper in papers:
+        rows_shown = [[one.name, one.title, one.where] for one in paper.experiments]
+        table(f"{paper.name}: {paper.title}", ["name", "what", "where in the paper"], rows_shown)
 
 
 def _check(chosen: "list[Experiment]", out: Path, page: Path | None, fast: bool, overwrite: bool) -> None:
     """Refuse before the work what would fail after it."""
-    from sojourn.paper.page import check_page
-    from sojourn.paper.reproduce import check
+    from sojourn.report.reproduction.page import check_page
+    from sojourn.report.reproduction.reproduce import check
 
     check(chosen, out, fast, overwrite)
     if page is not None:
@@ -115,7 +136,7 @@ def _run(
 ) -> "tuple[list[Outcome], KeyboardInterrupt | Exception | None]":
     """Run them one after the other; what is finished, and what stopped the next one, if anything did."""
     from sojourn.cli.train_progress import loading_bar
-    from sojourn.paper.reproduce import NotKept, reproduce
+    from sojourn.report.reproduction.reproduce import NotKept, reproduce
 
     outcomes: list[Outcome] = []
     with loading_bar() as watch:
@@ -138,10 +159,12 @@ def _run(
 
 def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> str:
     """The command that goes on: without --overwrite once something was made, which would be made again."""
+    from sojourn.cli.show import called
+
     words = sys.argv[1:]
     if "--overwrite" not in words or all(one.kept for one in outcomes):
-        return shlex.join(["sojourn", *words])
-    again = shlex.join(["sojourn", *(word for word in words if word != "--overwrite")])
+        return called(words)
+    again = called([word for word in words if word != "--overwrite"])
     old = [one.name for one in left if (out / one.name).exists()]
     if not old:
         return again
@@ -152,8 +175,8 @@ def _write(
     attempt: Callable[..., None], outcomes: "list[Outcome]", out: Path, page: Path | None, fast: bool, whole: bool
 ) -> None:
     from sojourn.cli.show import say
-    from sojourn.paper.page import update_page
-    from sojourn.paper.reproduce import write_all
+    from sojourn.report.reproduction.page import update_page
+    from sojourn.report.reproduction.reproduce import write_all
 
     def write_claims() -> None:
         for path in write_all(outcomes, out, fast):
@@ -182,7 +205,7 @@ def _show(outcomes: "list[Outcome]", stopped: KeyboardInterrupt | Exception | No
     from collections import Counter
 
     from sojourn.cli.show import table
-    from sojourn.paper.reproduce import NotKept
+    from sojourn.report.reproduction.reproduce import NotKept
 
     for one in outcomes:
         rows = [[each.statement, each.paper, each.ours, each.error, each.verdict] for each in one.claims]

@@ -6,6 +6,7 @@ what would not print is shown as what it is.
 
 import codecs
 import json
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,6 +55,13 @@ def spelt(text: str, encoding: str) -> str:
     '48.8 +- 0.2'
     """
     return text.encode(encoding, "sojourn.spell").decode(encoding)
+
+
+def called(words: Sequence[str]) -> str:
+    """The program that runs with these words, as one types it: `sojourn ...`, or `python -m package ...`."""
+    program = Path(sys.argv[0])
+    package = program.parent.name if program.name == "__main__.py" else "sojourn"
+    return shlex.join([*(["sojourn"] if package == "sojourn" else ["python", "-m", package]), *words])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from sojourn.cli.cell_options import (
     Seconds,
     Together,
     cell_bar,
+    check_pace,
     check_torch,
     end,
     part_of,
@@ -62,6 +63,7 @@ def sweep(
         else:
             typer.echo(f"{plural(cells, 'cell')}, {done} of them done")
         return
+    check_pace(together, checkpoint_seconds)
     check_torch()
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Concurrency, Sampling
+from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, Sampling, ServerRate, Uplink
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 
@@ -33,8 +33,24 @@ def train(
         typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
     ] = False,
     plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Trace file (Parquet) to learn along, simulated or recorded (default: simulated now)."),
+    ] = None,
     sampling: Sampling = None,
     concurrency: Concurrency = None,
+    law: Laws = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
+    dispatcher: Annotated[
+        str | None,
+        typer.Option(
+            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
+        ),
+    ] = None,
+    availability: Availability = None,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -68,14 +84,16 @@ def train(
     ] = None,
     steps: Annotated[str | None, typer.Option(help="Updates to receive (default 1000).")] = None,
     time: Annotated[float | None, typer.Option(help="Virtual time to run for, instead.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Step size (default: the plan's, or 0.1).")] = None,
+    step_size: Annotated[float | None, typer.Option(help="Step size (default: the plan's, or 0.1).")] = None,
     server: Annotated[str | None, typer.Option(help="How the server moves: `sgd`, `momentum`, `adam`.")] = None,
     schedule: Annotated[
         str | None, typer.Option(help="`drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time`.")
     ] = None,
     local_steps: Annotated[str | None, typer.Option(help="Local steps of a task.")] = None,
     local_epochs: Annotated[str | None, typer.Option(help="Passes through a client's examples, instead.")] = None,
-    local_rate: Annotated[float | None, typer.Option(help="Rate of the local steps (default: --rate).")] = None,
+    local_step_size: Annotated[
+        float | None, typer.Option(help="Step size of the local steps (default: --step-size).")
+    ] = None,
     batch_size: Annotated[str | None, typer.Option(help="Examples of a local step (default 32).")] = None,
     order: Annotated[str | None, typer.Option(help="A client's batches: `shuffled` or `independent`.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of the local steps.")] = None,
@@ -112,12 +130,16 @@ def train(
     Examples:
     - `sojourn train fleet.csv --plan plan.json --data digits --partition "classes(k=2)" --out run/`
 
-    - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --rate 0.05 --out fedbuff/`
+    - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --step-size 0.05 --out fedbuff/`
+
+    - `sojourn train fleet.csv --law "lognormal(sigma=1)" --uplink 5 --availability "churn(on=100, off=20)" --out run/`
+
+    - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
 
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
-    from sojourn.cli.arguments import whole
+    from sojourn.cli.arguments import joined, whole
     from sojourn.cli.show import attempts
     from sojourn.folders import check_folder
 
@@ -128,10 +150,17 @@ def train(
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
     words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
     words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
-    words |= {"judged_on": judged_on}
-    values = {"time": time, "rate": rate, "local_rate": local_rate, "momentum": momentum, "weight_decay": weight_decay}
-    values |= {"proximal": proximal, "clip": clip, "holdout": holdout}
-    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan}.items() if path is not None}
+    words |= {"judged_on": judged_on, "dispatcher": dispatcher, "availability": availability}
+    words |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink)}
+    values = {
+        "time": time,
+        "step_size": step_size,
+        "local_step_size": local_step_size,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+    }
+    values |= {"server_rate": server_rate, "proximal": proximal, "clip": clip, "holdout": holdout}
+    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan, "trace": trace}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
     if not checkpoint_seconds >= 0:
@@ -207,14 +236,14 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     import torch
 
     from sojourn.cli.train_progress import loading_bar
-    from sojourn.learning.run.run import Run
+    from sojourn.experiments.training import open_run
 
     torch.set_num_threads(1)
     runs: list[Run] = []
     with loading_bar() as watch, ExitStack() as held:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
-            runs.append(Run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
+            runs.append(open_run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
             held.push(runs[-1])
         if several:
             known = {*(_seeds(out, None) if resume else ()), *(one.seed for one in configs)}
@@ -260,6 +289,8 @@ def _say(runs: "list[Run]") -> None:
         )
     for key in dict.fromkeys(key for run in runs for key in run.built.unused):
         typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
+    for note in dict.fromkeys(note for run in runs for note in run.notes):
+        typer.echo(note, err=True)
     done = sum(run.received for run in runs)
     if done:
         typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)

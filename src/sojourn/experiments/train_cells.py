@@ -1,6 +1,6 @@
 """What one process does: it trains a lot, which is one cell, or on a GPU several that share their waves.
 
-Cells that do the same local work with the same model can share them, so that several seeds and methods make a lot.
+Cells that do the same local work with the same model can share them, so that several seeds and algorithms make a lot.
 """
 
 import signal
@@ -109,7 +109,7 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
-    from sojourn.learning.run.run import Run
+    from sojourn.experiments.training import open_run
 
     first: Run | None = None
     for member in lot.members:
@@ -121,7 +121,7 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
             no_links(member.folder)
             if busy(member.folder):
                 raise Busy
-            run = Run(member.config, member.folder, resume=True, like=first.built if first else None)
+            run = open_run(member.config, member.folder, resume=True, like=first.built if first else None)
         except Busy:
             told[member.hash] = Ending(BUSY)
             continue

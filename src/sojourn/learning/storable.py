@@ -1,14 +1,14 @@
 """What a checkpoint may hold: a closed list of named tuples, and every value of the kind that belongs in its place.
 
 A checkpoint is data: what it names is looked up here, and never imported. Classes have short names that stay when code
-moves. A method declares the classes of its state and of what its clients keep where they are defined:
+moves. An algorithm declares the classes of its state, and of what its clients keep, where they are defined:
 
-    @storable("mymethod.state")
+    @storable("myalgorithm.state")
     class State(NamedTuple):
         ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,10 +24,14 @@ Kind = TypeVar("Kind", bound=type)
 
 _BY_NAME: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
+_RENAMED: dict[type, dict[str, str]] = {}
 
 
-def storable(name: str) -> Callable[[Kind], Kind]:
-    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own."""
+def storable(name: str, renamed: Mapping[str, str] | None = None) -> Callable[[Kind], Kind]:
+    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own.
+
+    `renamed` maps names that its fields had in older checkpoints to those that they have now.
+    """
 
     def declare(kind: Kind) -> Kind:
         home = f"{kind.__module__}:{kind.__qualname__}"
@@ -38,6 +42,7 @@ def storable(name: str) -> Callable[[Kind], Kind]:
             raise InvalidInput(f"only a NamedTuple can be storable, {kind.__name__} is none; make it one")
         _BY_NAME[name] = _BY_NAME[home] = kind  # under its home too: that is how older checkpoints name it
         _NAMES[kind] = name
+        _RENAMED[kind] = dict(renamed or {})
         return kind
 
     return declare
@@ -61,8 +66,15 @@ def class_of(name: str) -> type:
             name = now + name.removeprefix(before)
             break
     if name not in _BY_NAME:
-        raise ValueError(f"it names the class {name!r}, which no method here has declared")
+        raise ValueError(f"it names the class {name!r}, which no algorithm here has declared")
     return _BY_NAME[name]
+
+
+def restored(name: str, fields: Mapping[str, Any]) -> Any:
+    """A value of the class of a name, from its fields."""
+    kind = class_of(name)
+    renamed = _RENAMED[kind]
+    return kind(**{renamed.get(key, key): value for key, value in fields.items()})
 
 
 def check(tree: Any, kinds: dict[str, Any]) -> None:

@@ -39,11 +39,11 @@ def comparison_picture(
 ) -> list[Path]:
     """Mean curves with 95% bands, a panel an axis, from the rows of curves.csv."""
     plt = pyplot()
-    names = list(dict.fromkeys(str(row["method"]) for row in curves))
+    names = list(dict.fromkeys(str(row["algorithm"]) for row in curves))
     figure, panels = plt.subplots(2, 2, sharey=True, figsize=(9.6, 7.0), layout="constrained")
     for panel, (axis, said) in zip(panels.flat, AXES.items(), strict=True):
         for index, name in enumerate(names):
-            rows = [row for row in curves if row["method"] == name and row["axis"] == axis]
+            rows = [row for row in curves if row["algorithm"] == name and row["axis"] == axis]
             at = [row["at"] for row in rows]
             colour, dashes = COLOURS[index % len(COLOURS)], ("-", "--", ":")[index // len(COLOURS) % 3]
             panel.plot(at, [row[key] for row in rows], color=colour, ls=dashes, lw=1.5, label=words(name, MOST_NAME))

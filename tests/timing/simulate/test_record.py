@@ -6,7 +6,19 @@ import signal
 import numpy as np
 import pytest
 
-from sojourn import Fleet, InvalidInput, Plan, Trace, UnwritableFile, __version__, record, scan, simulate
+from sojourn import (
+    Dispatcher,
+    Fleet,
+    InvalidInput,
+    Plan,
+    Scenario,
+    Trace,
+    UnwritableFile,
+    __version__,
+    record,
+    scan,
+    simulate,
+)
 from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate import record as record_module
 
@@ -52,6 +64,40 @@ def test_pieces_change_nothing_but_the_last_bits_of_the_clock(monkeypatch):
     assert np.array_equal(pieces.client, whole.client)
     assert np.array_equal(pieces.dispatched_step, whole.dispatched_step)
     assert np.allclose(pieces.applied_at, whole.applied_at, rtol=1e-12, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dispatcher", ["routed", "rounds", "periodic(contacts=3, waiting=1)"])
+def test_pieces_of_the_event_engine_change_no_bit(monkeypatch, dispatcher):
+    plan = Plan.uniform(FLEET, FLEET.clients)
+    how = {"start": "even", "scenario": Scenario(Dispatcher.parse(dispatcher)), "engine": "events"}
+    whole = simulate(FLEET, plan, 2000, **how)
+    monkeypatch.setattr(record_module, "CHUNK", 61)
+    assert simulate(FLEET, plan, 2000, **how).hash == whole.hash
+
+
+@pytest.mark.parametrize("dispatcher", ["routed", "rounds"])
+def test_a_run_by_time_is_the_run_by_steps_that_goes_a_little_beyond_it(dispatcher):
+    plan = Plan.uniform(FLEET, FLEET.clients)
+    how = {"start": "even", "scenario": Scenario(Dispatcher.parse(dispatcher)), "engine": "events"}
+    trace = simulate(FLEET, plan, time=50.0, **how)
+    assert simulate(FLEET, plan, trace.metadata["steps"], **how) == trace
+    late = trace.applied_at[trace.applied] > 50.0
+    assert 0 < late.sum() <= record_module.LITTLE + FLEET.clients
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ({}, "simulate needs steps or a time, one of them, got None and None; give one"),
+        ({"steps": 5, "time": 1.0}, "simulate needs steps or a time, one of them, got 5 and 1.0; give one"),
+        ({"time": 0.0}, "time must be positive and finite, got 0.0"),
+        ({"time": float("inf")}, "time must be positive and finite, got inf"),
+        ({"steps": 10**13}, "a run of 10000000000000 steps needs about .* of memory, .* are there; give fewer steps"),
+    ],
+)
+def test_a_run_needs_an_end_that_it_can_reach(ends, message):
+    with pytest.raises(InvalidInput, match=message):
+        simulate(FLEET, PLAN, **ends)
 
 
 def test_metadata_tell_how_the_trace_was_made(tmp_path):

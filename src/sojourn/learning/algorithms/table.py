@@ -1,6 +1,6 @@
-"""The table of methods, by the names that the command line knows."""
+"""The table of algorithms, by the names that the command line knows."""
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,11 @@ from sojourn.learning.algorithms.fedbuff import FedBuff
 from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
 from sojourn.learning.algorithms.quafl import Quafl
 from sojourn.learning.replay.server_step import ServerStep
+from sojourn.own_code import names_code, own_call
 from sojourn.text import parse_choice
 
+FACTS = ("name", "sends", "remembers", "weighs", "uses_prob")
+CALLS = ("init", "send", "start", "finish", "apply", "tick", "timing", "bits_each_way")
 ALGORITHMS: dict[str, Any] = {
     "generalized-asyncsgd": GeneralizedAsyncSGD,
     "asyncsgd": AsyncSGD,
@@ -28,17 +31,45 @@ ALGORITHMS: dict[str, Any] = {
 
 
 def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
-    """The method of a text, `fedbuff(size=10, staleness=root)`; `server` for those that step along a gradient.
+    """The algorithm of a text, `fedbuff(size=10, staleness=root)`; or one's own, `package.module:Class(size=3)`.
+
+    `server` is for those that step along a gradient.
 
     >>> algorithm("asyncsgd(assignment=pure)").assignment
     'pure'
     """
+    if names_code(text):
+        return with_server(checked(own_call("algorithm", text), text), server)
     name, options = parse_choice("algorithm", text, {key: _options(kind) for key, kind in ALGORITHMS.items()})
-    kind = ALGORITHMS[name]
-    if server is not None and "server" in {item.name for item in fields(kind)}:
-        options["server"] = server
-    made: Algorithm = kind(**options)
-    return made
+    made: Algorithm = ALGORITHMS[name](**options)
+    return with_server(made, server)
+
+
+def with_server(made: Any, server: ServerStep | None) -> Algorithm:
+    """The algorithm with this step of the server, where it has a field for one."""
+    found: Algorithm = made
+    if server is not None and is_dataclass(made) and "server" in {item.name for item in fields(made)}:
+        found = replace(made, server=server)  # type: ignore[type-var, assignment]
+    return found
+
+
+def checked(made: Any, text: str) -> Algorithm:
+    """Refuse what lacks a part of an Algorithm, by the names of what it lacks."""
+    if isinstance(made, type):
+        raise InvalidInput(
+            f"algorithm {text} must be an object, got the class {made.__name__}; write {made.__name__}()"
+        )
+    missing = [name for name in (*FACTS, *CALLS) if not hasattr(made, name)]
+    missing += [name for name in CALLS if hasattr(made, name) and not callable(getattr(made, name))]
+    if missing:
+        raise InvalidInput(
+            f"algorithm {text}: {type(made).__name__} must define {', '.join(missing)}; "
+            "what most algorithms do stands in sojourn.algorithms.Standard, to inherit from"
+        )
+    if made.sends not in ("gradient", "delta"):
+        raise InvalidInput(f"algorithm {text}: sends must be 'gradient' or 'delta', got '{made.sends}'")
+    found: Algorithm = made
+    return found
 
 
 def _options(kind: Any) -> dict[str, Any]:
@@ -51,7 +82,7 @@ def _type(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))
 
 
-def _truth(method: str, key: str, text: str) -> bool:
+def _truth(algorithm: str, key: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise InvalidInput(f"algorithm {method}: {key} must be true or false, got '{text}'")
+        raise InvalidInput(f"algorithm {algorithm}: {key} must be true or false, got '{text}'")
     return text == "true"

@@ -23,7 +23,9 @@ from sojourn.learning.calibrate.noise import (
 from sojourn.learning.calibrate.objective import Chosen, Objective, choose
 from sojourn.learning.calibrate.smoothness import measure_curvature, measure_secant, most_products
 from sojourn.learning.replay.replay import Replay
-from sojourn.learning.run.build import Built, check_time
+from sojourn.learning.run.along import updates_of
+from sojourn.learning.run.build import Built
+from sojourn.trace import Trace
 
 MARKS = 20  # models of the second half of a training that are averaged
 PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
@@ -42,13 +44,12 @@ class Place(NamedTuple):
     """Its statistics."""
 
 
-def places(built: Built, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
+def places(built: Built, trace: Trace, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
     """The first model of the run, its last, and others at even distances; then the mean of its second half.
 
     The mean, of which only the loss is of interest, has often a lower loss than any model on the way. Its step is -1.
     """
-    trace = built.simulate()
-    total = check_time(built, trace)
+    total = updates_of(built, trace)
     replay = Replay(built.algorithm, built.federation, trace, built.setting, built.executor, total=total)
     stops = set(np.linspace(0, total, points).round().astype(int).tolist())
     marks = set(np.linspace(total / 2, total, MARKS).round().astype(int).tolist())
@@ -103,8 +104,10 @@ class _Found(NamedTuple):
     products: int
 
 
-def calibrate(built: Built, effort: Effort | None = None, progress: Progress | None = None) -> Calibration:
-    """Measure the constants of a run that is built but not trained."""
+def calibrate(
+    built: Built, trace: Trace, effort: Effort | None = None, progress: Progress | None = None
+) -> Calibration:
+    """Measure the constants of a run that is built but not trained, along a trace of its timing."""
     effort = effort or Effort()
     federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
     design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed)
@@ -112,7 +115,7 @@ def calibrate(built: Built, effort: Effort | None = None, progress: Progress | N
     watch = _Watch(progress, effort, design)
     found: list[_Found] = []
     objectives: list[Objective] = []
-    for place in places(built, effort.points, watch):
+    for place in places(built, trace, effort.points, watch):
         objectives.append(Objective(federation, place.params, place.stats, chosen))
         if place.step >= 0:
             found.append(_at(built, place, objectives[-1], design, effort, watch))
@@ -143,7 +146,7 @@ def _at(
     most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
-    secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
+    secant = measure_secant(objective, slope, float(built.config.step_size or 1.0))
     bound = [Estimate(secant)] if objective.chosen.exact else []
     smoothness = Largest([curvature.smoothness, *bound])
     point = PointMeasured(
@@ -172,7 +175,7 @@ def _constants(
 ) -> Calibration:
     miss = (1 - effort.confidence) / 2
     config = built.config
-    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
+    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "step_size")
     run: dict[str, Any] = {key: getattr(config, key) for key in words}
     return Calibration(
         A=_measured(gap, miss),

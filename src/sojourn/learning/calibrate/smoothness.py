@@ -90,7 +90,7 @@ def lanczos(
             watch()
         alpha[done] = float(torch.dot(image, basis[done]))
         if not np.isfinite(alpha[done]):
-            raise SojournError("a product with the Hessian is not finite; lower the rate, or take fewer steps")
+            raise SojournError("a product with the Hessian is not finite; lower the step size, or take fewer steps")
         image = _orthogonal(image, basis[: done + 1])
         beta[done] = float(torch.linalg.vector_norm(image))
         done += 1
@@ -159,12 +159,12 @@ def measure_curvature(
     return Curvature(bracket, spectrum.size[0], spectrum, used + more)
 
 
-def measure_secant(objective: Objective, slope: Tensor, rate: float) -> float:
-    """Change of the gradient `slope` along the step -rate * slope, over its length."""
-    length = rate * float(slope.norm())
+def measure_secant(objective: Objective, slope: Tensor, step_size: float) -> float:
+    """Change of the gradient `slope` along the step -step_size * slope, over its length."""
+    length = step_size * float(slope.norm())
     if length == 0:
         return 0.0
-    return float((objective.at(objective.params - rate * slope).gradient() - slope).norm()) / length
+    return float((objective.at(objective.params - step_size * slope).gradient() - slope).norm()) / length
 
 
 def most_products(directions: int) -> int:

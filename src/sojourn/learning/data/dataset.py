@@ -30,9 +30,9 @@ class Dataset:
     name: str
     """What it is called in messages and reports."""
     train_x: NDArray[Any]
-    """Examples to learn from, one row each, of any shape: float32, or uint8 pixels where they were given as such."""
+    """Examples to learn from, one row each, of any shape: float32, uint8 pixels, or int64 where they are integers."""
     train_y: NDArray[Any]
-    """Their labels: int64 class numbers, or float32 values where there are no classes."""
+    """Their labels: int64 class numbers; where there are no classes float32, or int64 where they are integers."""
     test_x: NDArray[Any]
     """Examples to judge by, of the same kind."""
     test_y: NDArray[Any]
@@ -60,6 +60,8 @@ class Dataset:
                 )
             object.__setattr__(self, f"{part}_x", read_only(x))
             object.__setattr__(self, f"{part}_y", read_only(y))
+        for key in ("x", "y"):
+            self._same_numbers(key)
         if self.train_x.shape[1:] != self.test_x.shape[1:]:
             raise InvalidInput(
                 f"dataset {self.name}: an example of test_x must have the shape of one of train_x, "
@@ -68,16 +70,28 @@ class Dataset:
         if self.train_x.dtype != self.test_x.dtype:
             raise InvalidInput(
                 f"dataset {self.name}: test_x must be of the kind of train_x, {self.train_x.dtype}, "
-                f"got {self.test_x.dtype}; give both as pixels (uint8) or both as numbers"
+                f"got {self.test_x.dtype}; give both as pixels (uint8), both as integers or both as numbers"
+            )
+        if self.train_y.shape[1:] != self.test_y.shape[1:] or self.train_y.dtype != self.test_y.dtype:
+            kinds = [f"{one.dtype} of shape {one.shape[1:]}" for one in (self.train_y, self.test_y)]
+            raise InvalidInput(
+                f"dataset {self.name}: a label of test_y must be like one of train_y, {kinds[0]}, got {kinds[1]}"
             )
         if self.owner is not None:
             object.__setattr__(self, "owner", self._owners(self.owner))
         if self.mean is not None or self.std is not None:
             self._check_scale()
 
+    def _same_numbers(self, key: str) -> None:
+        """Where one part holds integers and the other does not, both are plain numbers."""
+        names = (f"train_{key}", f"test_{key}")
+        if {getattr(self, name).dtype for name in names} == {np.dtype(np.int64), np.dtype(np.float32)}:
+            for name in names:
+                object.__setattr__(self, name, read_only(_finite(self.name, name, getattr(self, name))))
+
     def _labels(self, key: str, given: ArrayLike) -> NDArray[Any]:
         if self.classes == 0:
-            return _finite(self.name, key, given)
+            return _numbers(self.name, key, given)
         values = np.asarray(given)
         if values.ndim > 1:
             raise InvalidInput(f"dataset {self.name}: {key} must hold one class number an example, got {values.shape}")
@@ -185,14 +199,27 @@ def held_out(group: Integers, share: float, rng: np.random.Generator | None = No
 
 
 def _examples(name: str, key: str, given: ArrayLike) -> NDArray[Any]:
-    """Pixels as they are, everything else in single precision."""
+    """Pixels as they are."""
     values = np.asarray(given)
-    return values if values.dtype == np.uint8 else _finite(name, key, values)
+    return values if values.dtype == np.uint8 else _numbers(name, key, values)
+
+
+def _numbers(name: str, key: str, given: ArrayLike) -> NDArray[Any]:
+    """Integers stay integers, everything else is in single precision."""
+    values = np.asarray(given)
+    if values.dtype.kind not in "iu":
+        return _finite(name, key, values)
+    if values.dtype == np.uint64 and values.size and int(values.max()) >= 2**63:
+        raise InvalidInput(f"dataset {name}: {key} must be at most 2^63 - 1, got {values.max()}")
+    return values.astype(np.int64, copy=False)
 
 
 def _finite(name: str, key: str, given: ArrayLike) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # a value too large becomes inf and is refused below
-        values = np.asarray(given, dtype=np.float32)
+        try:
+            values = np.asarray(given, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"dataset {name}: {key} must hold numbers ({error}); turn them into numbers") from None
     bad = ~np.isfinite(values)
     if bad.any():
         raise InvalidInput(f"dataset {name}: {key} must be finite, got {values[bad][0]}; clean the data first")

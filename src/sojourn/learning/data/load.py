@@ -5,11 +5,12 @@ from collections.abc import Callable
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.digits import digits
+from sojourn.learning.data.given import dataset_of
 from sojourn.learning.data.images.load import KINDS, load_images
 from sojourn.learning.data.images.source import Watch
 from sojourn.learning.data.problem import Problem
 from sojourn.learning.data.synthetic import logistic, quadratic
-from sojourn.own_code import names_code, own_function
+from sojourn.own_code import names_code, own_call
 from sojourn.text import Options, parse_choice
 
 _SIZES: Options = dict.fromkeys(("dimension", "clients", "examples", "seed"), int)
@@ -27,8 +28,9 @@ _PROBLEMS: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logisti
 def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
     """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
 
-    The function is yours, takes nothing and returns a Dataset. `digits(validation=0.2)` judges by a share of the
-    training examples instead of the test set, to choose a learning rate by. So do the images: `fashion-mnist`,
+    The function is yours and returns a Dataset, or what `dataset_of` makes one of; it may take arguments,
+    `package.module:function(size=100)`. `digits(validation=0.2)` judges by a share of the
+    training examples instead of the test set, to choose a step size by. So do the images: `fashion-mnist`,
     `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` is told of downloads and
     decoding (see `sojourn.learning.data.images.load`).
 
@@ -56,7 +58,10 @@ def load_problem(text: str) -> Problem:
 
 
 def _from_function(text: str) -> Dataset:
-    found = own_function("dataset", text)()
-    if not isinstance(found, Dataset):
-        raise InvalidInput(f"dataset {text}: the function must return a sojourn Dataset, got {type(found).__name__}")
-    return found
+    found = own_call("dataset", text)
+    if isinstance(found, tuple) and len(found) == 4:  # train_x, train_y, test_x, test_y
+        return dataset_of(found[:2], found[2:], name=text)
+    try:
+        return dataset_of(found, name=text)
+    except InvalidInput as error:
+        raise InvalidInput(f"dataset {text}: {error}") from None

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import PARTITION, generator
 from sojourn.learning.data.dealing import DEALERS
+from sojourn.own_code import names_code, own_call
 from sojourn.text import Options, parse_choice
 from sojourn.types import Integers
 
@@ -106,13 +107,16 @@ def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: Arra
     """Deal the examples with these labels to the clients; the same seed deals the same way.
 
     The text is `iid`, `iid(sizes=power(exponent=1.5, least=10))`, `classes(k=7)`, `dirichlet(alpha=0.3, least=10)` or
-    `shards(k=2)` (see `sojourn.learning.data.dealing`), or `natural`: by the dataset's own `owner`.
+    `shards(k=2)` (see `sojourn.learning.data.dealing`), `natural`: by the dataset's own `owner`, or
+    `package.module:function(key=value)`: yours, called with the labels, the number of clients and a NumPy generator,
+    returns the client of each example.
 
     >>> partition("shards(k=1)", [0, 1, 0, 1], clients=2, seed=0).table([0, 1, 0, 1], classes=2)
     array([[0, 2],
            [2, 0]])
     """
-    name, options = parse_choice("partition", text, _CHOICES)
+    own = names_code(text)
+    name, options = (text.strip(), {}) if own else parse_choice("partition", text, _CHOICES)
     values = np.asarray(labels)
     if not 1 <= clients <= len(values):
         raise InvalidInput(
@@ -120,10 +124,24 @@ def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: Arra
         )
     if name == "natural":
         return _natural(owner, clients, len(values))
+    if own:
+        dealt = own_call("partition", text, values, clients, generator(seed, PARTITION))
+        return Partition.by_owner(_checked(name, dealt, len(values)), clients, name)
     deal, _ = DEALERS[name]
     if name != "iid" and (values.ndim != 1 or values.dtype.kind not in "iu"):
         raise InvalidInput(f"partition {name} needs class numbers as labels, got {values.dtype} values; use iid")
     return Partition.by_owner(deal(values, clients, generator(seed, PARTITION), **options), clients, text.strip())
+
+
+def _checked(name: str, dealt: ArrayLike, examples: int) -> ArrayLike:
+    """What a function of the user's own has dealt."""
+    owner = np.asarray(dealt)
+    if owner.shape != (examples,) or owner.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"partition {name}: the function must return a client number for each of the {examples} examples, "
+            f"got {owner.dtype} values of shape {owner.shape}"
+        )
+    return owner
 
 
 def _natural(owner: ArrayLike | None, clients: int, examples: int) -> Partition:

@@ -17,9 +17,16 @@ class Examples:
     """Training and test examples on one device; several runs may share them."""
 
     def __init__(
-        self, dataset: Dataset, dtype: torch.dtype, device: torch.device | None = None, augment: Augment | None = None
+        self,
+        dataset: Dataset,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
+        augment: Augment | None = None,
+        integers: bool = True,
     ) -> None:
+        """`integers` stay what they are, for a model that looks them up; without it they are numbers like others."""
         self.dataset, self._dtype, self._device = dataset, dtype, device or torch.device("cpu")
+        self._integers = integers
         self._augment = augment or Augment()
         if not self._augment.nothing and dataset.train_x.ndim != 4:
             shape = dataset.train_x.shape[1:]
@@ -38,8 +45,9 @@ class Examples:
         return not self._augment.nothing
 
     def _placed(self, examples: NDArray[Any]) -> Tensor:
-        """On the device, pixels as they are (a quarter of the memory), everything else as the model's numbers."""
-        dtype = torch.uint8 if examples.dtype == np.uint8 else self._dtype
+        """On the device, pixels and integers as they are, everything else as the model's numbers."""
+        kept = {np.dtype(np.uint8): torch.uint8, np.dtype(np.int64): torch.int64 if self._integers else self._dtype}
+        dtype = kept.get(examples.dtype, self._dtype)
         return torch.as_tensor(np.array(examples), dtype=dtype, device=self._device)
 
     def _scale(self) -> tuple[Tensor, Tensor] | None:

@@ -20,7 +20,14 @@ _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
 
 def cross_entropy(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy of the module's logits."""
-    return nn.functional.cross_entropy(module(x), y)
+    return entropy(module(x), y)
+
+
+def entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Mean cross-entropy; sequences may have their logits last, [examples, places, classes]."""
+    if logits.dim() > 2 and logits.shape[:-1] == y.shape:
+        logits, y = logits.flatten(0, -2), y.flatten()
+    return nn.functional.cross_entropy(logits, y)
 
 
 def own_loss(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from sojourn.learning.data.load import load_problem
 from sojourn.learning.models.resnet import resnet18, resnet20
 from sojourn.learning.models.small import Binary, Point, cnn, logistic, mlp
 from sojourn.memory import check_memory
-from sojourn.own_code import names_code, own_function
+from sojourn.own_code import names_code, own_call
 from sojourn.shown import quoted
 from sojourn.text import parse_choice
 
@@ -34,8 +34,8 @@ def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: to
 
     `resnet20(norm=group, width=16)` and `resnet18(norm=group, width=64, stem=plain)` are for larger images; norm is
     group, batch or none, stem plain or pooled. `problem` is the model that belongs to a quadratic or logistic problem.
-    The function is yours, takes the Dataset and returns a module from examples to logits, or one with a method
-    `loss(x, y)`. The seed alone decides the first parameters.
+    The function is yours, takes the Dataset, and what stands in brackets, and returns a module from examples to
+    outputs, or one with a method `loss(x, y)`. The seed alone decides the first parameters.
     """
     with torch.random.fork_rng(devices=[]):
         if ":" not in text:
@@ -58,7 +58,10 @@ def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
         if isinstance(value, int) and value > most:
             raise InvalidInput(f"model {name}: {key} must be at most {most:,}, got {quoted(value)}")
     if not dataset.classes:
-        raise InvalidInput(f"model {name} classifies, dataset {dataset.name} has no classes; use the model 'problem'")
+        raise InvalidInput(
+            f"model {name} classifies, dataset {dataset.name} has no classes; use a model of your own, "
+            "package.module:function, or the model 'problem' for a problem"
+        )
     if name in _LEAST:
         _check_images(name, dataset, options)
     return _MADE[name](dataset, **options)
@@ -91,7 +94,7 @@ def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
 
 
 def _from_function(text: str, dataset: Dataset) -> nn.Module:
-    found = own_function("model", text)(dataset)
+    found = own_call("model", text, dataset)
     if not isinstance(found, nn.Module):
         raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
     if not any(True for _ in found.parameters()):

@@ -11,6 +11,7 @@ from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.partition import Partition
 from sojourn.learning.execute.examples import Examples
 from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.losses import Metric
 from sojourn.learning.replay.batches import Batches
 from sojourn.learning.replay.local import Local
 
@@ -33,6 +34,8 @@ class Federation:
     """Order of a client's batches: shuffled or independent."""
     shared: Examples | None = None
     """The dataset on the model's device, where it is there already for another run."""
+    metrics: tuple[Metric, ...] = ()
+    """By what the model is judged beside its loss."""
     first: Tensor = field(init=False)
     """The first model."""
     first_stats: Tensor = field(init=False)

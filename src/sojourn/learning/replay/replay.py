@@ -266,10 +266,10 @@ class Replay:
         pinned, federation, local = self.pending[task.name], self.federation, self.federation.local
         most = local.steps_of(federation.batches.held[client])
         steps = most if local.epochs is not None else task.work
-        rate = local.rate * local.schedule.factor(task.dispatched_step, task.dispatched_at)
+        step_size = local.step_size * local.schedule.factor(task.dispatched_step, task.dispatched_at)
         start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
         rows = list(federation.batches.of(client, nth, steps, most))
-        return Job(start, pinned.stats, rows, rate * scale, hash((federation.seed, client, nth)))
+        return Job(start, pinned.stats, rows, step_size * scale, hash((federation.seed, client, nth)))
 
     def _note(self, task: Ended, update: Update) -> None:
         """Look at an update's size and loss; later, where they are on a device that must not be waited for."""
@@ -288,7 +288,7 @@ class Replay:
             client, nth = task.name
             raise Diverged(
                 f"the update of client {client} ('{self.fleet.client_name(client)}'), its task {nth}, is not finite at "
-                f"step {task.step}; lower the rates, or clip"
+                f"step {task.step}; lower the step sizes, or clip"
             )
 
     def _count(self, arrival: Arrival, info: Info, behind: int) -> None:

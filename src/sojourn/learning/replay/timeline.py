@@ -1,8 +1,8 @@
-"""Timeline: the tasks of a run as replay meets them, from a Trace or straight from the event engine.
+"""Timeline: the tasks of a run as replay meets them, from a Trace or straight from a Clock.
 
 Tasks are named by (client, nth task of that client in the order of dispatch). A timeline says which tasks leave with
-the server's present model, and which task ends next. The engine can be asked only for dispatchers with queues; rounds
-and periods come as a Trace.
+the server's present model, and which task ends next. A clock is asked task by task, which only dispatchers with queues
+allow; rounds and periods come as a Trace.
 """
 
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.timing.simulate.drive import OnlineEngine
+from sojourn.clock import Clock
 from sojourn.trace import APPLIED, IN_FLIGHT, Trace
 
 BARRIERS = ("rounds", "periodic")
@@ -67,7 +67,7 @@ class Recorded:
             column.tolist()
             for column in (
                 *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
-                *(trace.prob, trace.work, _closes(trace)),
+                *(trace.prob, trace.work, closing(trace)),
             )
         )
         self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
@@ -123,19 +123,20 @@ class Recorded:
 
 
 class Live:
-    """The timeline of the event engine as it runs, for runs whose trace is not kept.
+    """The timeline of a clock as it runs, for runs whose trace is not kept.
 
     >>> from sojourn import Fleet, Plan
     >>> from sojourn.scenario import Scenario
     >>> from sojourn.random import keys
+    >>> from sojourn.timing.simulate.drive import OnlineEngine
     >>> fleet, queues = Fleet.of(all=(2, 1.0)), np.array([1, 1])
     >>> live = Live(OnlineEngine(fleet, Plan.uniform(fleet, 2), Scenario(), queues, keys(1)), queues)
     >>> live.leaving(), live.next().step, len(live.leaving())
     ([(0, 0), (1, 0)], 0, 1)
     """
 
-    def __init__(self, engine: OnlineEngine, queues: NDArray[np.int64]) -> None:
-        self._engine = engine
+    def __init__(self, clock: Clock, queues: NDArray[np.int64]) -> None:
+        self._clock = clock
         self._sent = queues.astype(np.int64)
         self._first = [(client, nth) for client, many in enumerate(queues.tolist()) for nth in range(many)]
         self._names = dict(enumerate(self._first))  # by slot
@@ -148,15 +149,15 @@ class Live:
         if self._slot < 0:
             first, self._first = self._first, []
             return first
-        client = self._engine.send()
+        client = self._clock.send()
         name = (client, int(self._sent[client]))
         self._sent[client] += 1
         self._names[self._slot] = name
         return [name]
 
     def next(self) -> Ended | None:
-        """The next event of the engine."""
-        task = self._engine.arrive()
+        """The next task that ends."""
+        task = self._clock.arrive()
         self._slot = task.slot
         name = self._names[task.slot]
         if self._initial.pop(task.slot, None) is not None:
@@ -183,10 +184,10 @@ class Live:
         before = sum(one <= started_at for one in ended)
         ended.append(started_at)
         mine = (slot for slot, owner in self._initial.items() if owner == client)
-        return before + sum(self._engine.started_at(slot) < started_at for slot in mine)
+        return before + sum(self._clock.started_at(slot) < started_at for slot in mine)
 
     def skip(self, ended: int) -> None:
-        """Run the engine so far."""
+        """Run the clock so far."""
         self.leaving()
         for _ in range(ended):
             self.next()
@@ -203,7 +204,7 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
     return nth
 
 
-def _closes(trace: Trace) -> NDArray[np.bool_]:
+def closing(trace: Trace) -> NDArray[np.bool_]:
     """Whether a row is the last that the server applies at one time, where it applies several together."""
     closes = np.zeros(len(trace), dtype=np.bool_)
     if trace.metadata.get("dispatcher") not in BARRIERS:

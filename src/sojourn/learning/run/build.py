@@ -1,12 +1,13 @@
-"""From a configuration to the nouns of a run: fleet, plan, trace, federation, algorithm."""
+"""From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.algorithms.table import algorithm
@@ -18,6 +19,7 @@ from sojourn.learning.execute.augment import Augment
 from sojourn.learning.execute.examples import Examples
 from sojourn.learning.execute.executor import Executor, OneByOne
 from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
@@ -25,21 +27,17 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
-from sojourn.memory import check_memory
 from sojourn.own_code import names_code
+from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import QUEUED, Scenario
-from sojourn.timing.simulate.runners import runner
-from sojourn.trace import COLUMNS, Trace
+from sojourn.scenario_text import filled, override
 
 STEPS = 1000
-RATE = 0.1
-PIECE = 10_000
-LITTLE = 500  # steps at most that a run by time is simulated beyond its end
-A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
-LOOK = 200  # pieces between two looks at the memory, where their number is not known
+STEP_SIZE = 0.1
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
+_CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
@@ -50,41 +48,17 @@ class Built:
     config: TrainConfig
     """The configuration, with what was left open filled in."""
     algorithm: Algorithm
-    """The method."""
+    """The algorithm."""
     federation: Federation
     """Model, data, local work."""
     setting: Setting
     """Fleet, plan, weights."""
     scenario: Scenario
-    """The timing that the method needs."""
+    """The timing that the algorithm needs."""
     executor: Executor
     """Who computes."""
     unused: list[str]
-    """What was given and has no effect on this method."""
-
-    def simulate(self) -> Trace:
-        """The trace of the run; where it ends by time, the trace goes on a little longer."""
-        config, fleet, plan = self.config, self.setting.fleet, self.setting.plan
-        check_memory(A_TASK * (config.steps or 0), f"a run of {config.steps} steps", "give fewer steps")
-        run = runner(fleet, plan, start=str(config.start), seed=config.seed, scenario=self.scenario, engine="events")
-        pieces: list[Any] = []
-        while not _enough(pieces, run.steps, config):
-            if config.steps is None and len(pieces) % LOOK == 0:
-                check_memory(A_TASK * run.steps, f"a run until time {config.time}", "give it less time")
-            left = LITTLE if config.steps is None else config.steps - run.steps
-            pieces.append(run.rows(min(PIECE, left)))
-        pieces.append(run.in_flight())
-        columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-        facts = {"origin": "simulated", **self.scenario.facts, "seed": config.seed}
-        facts |= {"steps": run.steps, "clients": fleet.clients, "concurrency": plan.concurrency}
-        return Trace(**columns, metadata={**facts, "fleet_hash": fleet.hash, "plan_hash": plan.hash})
-
-
-def _enough(pieces: list[Any], steps: int, config: TrainConfig) -> bool:
-    if config.steps is not None:
-        return steps >= config.steps
-    assert config.time is not None
-    return bool(pieces) and float(np.nanmax(pieces[-1]["applied_at"])) > config.time
+    """What was given and has no effect on this algorithm."""
 
 
 def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
@@ -93,45 +67,67 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
     executor where model and local work are the same.
     """
-    fleet = Fleet.load(config.fleet)
+    fleet, given = fleet_and_plan(config)
     same = like is not None and _data_words(like.config) == _data_words(config)
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
-    held = partition(config.partition, dataset.train_y, fleet.clients, config.seed, dataset.owner)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
-    rate = config.rate or given.step_size or RATE
-    method, local = _work(config, rate)
-    plan, scenario = method.timing(fleet, given, local)
-    model, device = _model(config, dataset)
-    config = config.resolved(device=device.type)
+    dealt = config.partition or ("iid" if dataset.owner is None else "natural")
+    held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
+    step_size = config.step_size or given.step_size or STEP_SIZE
+    chosen, local = _work(config, step_size)
+    plan, scenario = _timing(config, chosen, fleet, given, local)
+    model, device, loss = _model(config, dataset)
+    config = config.resolved(device=device.type, partition=dealt, loss=loss)
     shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
-    examples = shared or Examples(dataset, model.params.dtype, device, Augment.parse(config.augment))
-    federation = Federation(model, dataset, held, local, config.seed, config.order, examples)
+    augment = Augment.parse(config.augment)
+    examples = shared or Examples(dataset, model.params.dtype, device, augment, integers=names_code(config.model))
+    metrics = metrics_of(config.metrics, loss, dataset)
+    federation = Federation(model, dataset, held, local, config.seed, config.order, examples, metrics)
     resolved = config.resolved(
-        rate=rate,
-        local_rate=local.rate,
+        step_size=step_size,
+        local_step_size=local.step_size,
         concurrency=plan.concurrency,
-        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
-        steps=STEPS if config.steps is None and config.time is None else config.steps,
+        start=None if config.trace else config.start or _start(scenario, plan.concurrency, fleet.clients),
+        steps=STEPS if config.steps is None and config.time is None and config.trace is None else config.steps,
         execution=execution(config, model, dataset),
     )
     alike = like is not None and shared is not None and _alike(like, resolved, local)
     executor = like.executor if like and alike else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
-    unused = _unused(config, method, local)
+    unused = _unused(config, chosen, local)
+    if dataset.owner is not None and dealt != "natural":
+        unused.append("owners of the dataset")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
     if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
         unused.append("sampling")
     if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
         unused.append("concurrency")
-    return Built(resolved, method, federation, setting, scenario, executor, unused)
+    return Built(resolved, chosen, federation, setting, scenario, executor, unused)
 
 
 def check(config: TrainConfig) -> None:
-    """Refuse what can be refused without data: fleet, plan, method, local work, timing."""
+    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
+    fleet, given = fleet_and_plan(config)
+    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE)
+    _timing(config, chosen, fleet, given, local)
+
+
+def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
+    """The fleet, with the laws and links of the configuration, and the plan for it."""
     fleet = Fleet.load(config.fleet)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
-    method, local = _work(config, config.rate or given.step_size or RATE)
-    method.timing(fleet, given, local)
+    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    return override(fleet, plan, config.law, config.uplink, config.downlink)
+
+
+def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, local: Local) -> tuple[Plan, Scenario]:
+    """What the algorithm needs, with what it leaves open as the configuration says."""
+    plan, needed = chosen.timing(fleet, given, local)
+    scenario = filled(needed, chosen.name, config.dispatcher, config.server_rate, config.availability)
+    if scenario.dispatcher.name != needed.dispatcher.name and _CHOSEN.search(config.algorithm):
+        raise InvalidInput(
+            f"{config.algorithm} says who gets the next task, {needed.dispatcher.name}, and dispatcher is "
+            f"{scenario.dispatcher.name}; give one of them"
+        )
+    return plan, scenario
 
 
 def _data_words(config: TrainConfig) -> tuple[str, float, str]:
@@ -147,40 +143,40 @@ def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
     return split(config.holdout, seed=0)
 
 
-def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
-    """Settings that this method, with this local work, does not look at."""
-    plain = local.plain and method.sends == "gradient"
+def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
+    """Settings that this algorithm, with this local work, does not look at."""
+    plain = local.plain and chosen.sends == "gradient"
     idle = {
-        "server": config.server != "sgd" and not hasattr(method, "server"),
-        "weights": config.weights != "equal" and not method.weighs,
-        "local_rate": plain and config.local_rate not in (None, config.rate),
+        "server": config.server != "sgd" and not hasattr(chosen, "server"),
+        "weights": config.weights != "equal" and not chosen.weighs,
+        "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
     }
     return [key for key, yes in idle.items() if yes]
 
 
-def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
-    """The method, and what a client does: the schedule belongs to the server's rate or to the clients'."""
+def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
+    """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
     schedule = Schedule.parse(config.schedule)
-    method = algorithm(config.algorithm, ServerStep(config.server))
-    gradients = method.sends == "gradient"
+    chosen = algorithm(config.algorithm, ServerStep(config.server))
+    gradients = chosen.sends == "gradient"
     if gradients:
-        method = algorithm(config.algorithm, ServerStep(config.server, rate, schedule=schedule))
+        chosen = algorithm(config.algorithm, ServerStep(config.server, step_size, schedule=schedule))
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,
         batch_size=config.batch_size,
-        rate=config.local_rate or rate,
+        step_size=config.local_step_size or step_size,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         proximal=config.proximal,
         clip=config.clip,
         schedule=Schedule() if gradients else schedule,
     )
-    return method, local
+    return chosen, local
 
 
-def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device]:
+def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:
@@ -192,16 +188,19 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
     chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
-    return FlatModel(module.to(device), chance=chance, precision=config.precision), device
+    loss = config.loss or usual_loss(module, dataset)
+    made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
+    return made, device, loss
 
 
 def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
     """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
     on_device = model.params.is_cuda
-    possible = not model.random and (on_device or not (model.stats.numel() or model.half))
+    strange = names_code(str(config.loss))  # a loss of the user's own may do what stacks cannot
+    possible = not model.random and not strange and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
         raise InvalidInput(
-            "waves need a model of this package, without dropout and, on the processor, without BatchNorm and in fp32; "
+            "waves need model and loss of this package, no dropout and, on the processor, no BatchNorm and fp32; "
             "use one-by-one"
         )
     if config.execution != "auto":
@@ -222,15 +221,17 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
 
 
 def _device_words(config: TrainConfig) -> tuple[str, ...]:
-    return config.device, config.precision, config.dtype, config.augment
+    return config.device, config.precision, config.dtype, config.augment, str(names_code(config.model))
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
-    """Whether two runs' tasks can be computed together, in waves: rates may differ, they belong to the job."""
+    """Whether two runs' tasks can be computed together, in waves: step sizes may differ, they belong to the job."""
     if not like.executor.waves:
         return False
-    before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
-    return (like.config.model, like.config.execution, before) == (config.model, config.execution, local)
+    before = replace(like.federation.local, step_size=local.step_size, schedule=local.schedule)
+    words = ("model", "loss", "execution")
+    same = all(getattr(like.config, key) == getattr(config, key) for key in words)
+    return same and before == local
 
 
 def client_weights(kind: str, held: Partition) -> Any:
@@ -244,28 +245,3 @@ def _start(scenario: Scenario, tasks: int, clients: int) -> str:
     if scenario.dispatcher.name not in QUEUED:
         return "even"
     return "one-each" if tasks <= clients else "even"
-
-
-def check_trace(built: Built, trace: Trace, where: str) -> None:
-    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
-    local, rows = built.setting.local, len(trace)
-    most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
-    if local.epochs is None:
-        most["work"] = local.steps
-    for key, largest in most.items():
-        column, least = getattr(trace, key), -1 if key == "applied_step" else 0
-        if column.size and not (least <= column.min() and column.max() <= largest):
-            raise UnreadableFile(
-                f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
-                f"got {column.min()} to {column.max()}; put the right one back"
-            )
-
-
-def check_time(built: Built, trace: Trace) -> int:
-    """Updates to receive: all of the trace, or those within the time of the configuration."""
-    if built.config.time is None:
-        return int(trace.applied.sum())
-    within = int((trace.applied_at[trace.applied] <= built.config.time).sum())
-    if within == 0:
-        raise InvalidInput(f"no update comes back within time {built.config.time}; give it more time")
-    return within

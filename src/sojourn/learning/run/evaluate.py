@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sojourn.learning.execute.flat_model import FlatModel, cross_entropy
+from sojourn.learning.execute.losses import mean_of
 from sojourn.learning.execute.stacked.network import predict, stackable, stacked_values
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.run.metrics import PERCENTILES
@@ -28,6 +29,8 @@ class Judgement(NamedTuple):
     """Share of them that are classified rightly; NaN = there are no classes."""
     clients: NDArray[np.float64]
     """Accuracy for each client: of its classes, in its own proportions; NaN = there are no classes."""
+    others: tuple[float, ...] = ()
+    """The federation's own metrics, in their order."""
 
     def percentiles(self) -> list[float]:
         """Accuracy of the worst client, and those that 10%, 50% and 90% of the clients do not reach."""
@@ -63,30 +66,38 @@ def _judge(federation: Federation, logits_of: Predictor) -> Judgement:
     loss = torch.zeros((), dtype=torch.float64, device=x.device)
     right = torch.zeros(max(classes, 1), dtype=torch.int64, device=x.device)
     kind = x.device.type
+    metrics, sums = federation.metrics, [0.0] * len(federation.metrics)
     piece = max(1, min(AT_ONCE[kind], VALUES_AT_ONCE[kind] // max(1, x[0].numel())))
     for begin in range(0, len(x), piece):
         here, truth = x[begin : begin + piece], y[begin : begin + piece]
-        mean, hits = _piece(federation.model, logits_of, federation.examples.scaled(here), truth, classes)
+        shown = federation.examples.scaled(here)
+        mean, hits, output = _piece(federation.model, logits_of, shown, truth, classes)
         loss += mean.double() * len(here)
         right += hits
+        if metrics:
+            output = logits_of(shown) if output is None else output
+            sums = [total + mean_of(one, output, truth) * len(here) for total, one in zip(sums, metrics, strict=True)]
     whole = float(loss) / len(x)
+    others = tuple(one.finish(total / len(x)) for total, one in zip(sums, metrics, strict=True))
     if not classes:
         nothing = np.full(federation.clients, np.nan)
-        return Judgement(whole, float("nan"), nothing)
+        return Judgement(whole, float("nan"), nothing, others)
     seen = np.bincount(federation.dataset.test_y.astype(np.int64), minlength=classes)
     by_class = right.cpu().numpy() / np.maximum(seen, 1)
-    return Judgement(whole, float(right.sum()) / len(x), client_mix(federation) @ by_class)
+    return Judgement(whole, float(right.sum()) / len(x), client_mix(federation) @ by_class, others)
 
 
-def _piece(model: FlatModel, logits_of: Predictor, x: Tensor, y: Tensor, classes: int) -> tuple[Tensor, Tensor | int]:
-    """Mean loss, and how many of each class are classified rightly."""
+def _piece(
+    model: FlatModel, logits_of: Predictor, x: Tensor, y: Tensor, classes: int
+) -> tuple[Tensor, Tensor | int, Tensor | None]:
+    """Mean loss, how many of each class are classified rightly, and the output, where it was computed."""
     if not classes:
-        return model.loss(model.module, x, y), 0
+        return model.loss(model.module, x, y), 0, None
     logits = logits_of(x)
     usual = model.loss is cross_entropy  # then the network need not be run again
     loss = functional.cross_entropy(logits, y) if usual else model.loss(model.module, x, y)
     hits = (logits.argmax(1) == y).long()
-    return loss, torch.zeros(classes, dtype=torch.int64, device=y.device).index_add_(0, y.long(), hits)
+    return loss, torch.zeros(classes, dtype=torch.int64, device=y.device).index_add_(0, y.long(), hits), logits
 
 
 def client_mix(federation: Federation) -> NDArray[np.float64]:

@@ -26,13 +26,15 @@ NEEDED = (
 class Metrics:
     """The file, and its last row."""
 
-    def __init__(self, path: Path, groups: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, groups: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
+        """`others` are the names of metrics of the federation's own."""
         self.path = path
         shown = groups if len(groups) <= MOST_GROUPS else ()
         self.columns = (
             *("received", "version", "time", "gradients", "unused", "lost", "bits_up", "bits_down"),
             *("train_loss", "test_loss", "accuracy", "client_worst"),
             *(f"client_{percent}" for percent in PERCENTILES[1:]),
+            *others,
             *("updates_between", "staleness"),
             *(f"staleness_{name}" for name in shown),
         )
@@ -71,6 +73,7 @@ class Metrics:
             *(tally.bits_up, tally.bits_down),
             *((tally.loss - summed) / fresh if fresh else float("nan"), found.loss, found.accuracy),
             *found.percentiles(),
+            *found.others,
             replay.between.sum() / max(1, arrivals.sum()),
             replay.staleness.sum() / max(1, arrivals.sum()),
             *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),

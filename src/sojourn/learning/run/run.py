@@ -31,7 +31,8 @@ from sojourn.interrupts import noted
 from sojourn.learning.data.images.source import Watch
 from sojourn.learning.execute.executor import Course, drive
 from sojourn.learning.replay.replay import Diverged, Replay
-from sojourn.learning.run.build import Built, build, check_time, check_trace
+from sojourn.learning.run.along import check_given, check_trace, updates_of
+from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
@@ -42,9 +43,12 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan")
+PATHS = ("fleet", "plan", "trace", "availability")
+BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
+Timing = Trace | Callable[[Built], Trace]
+"""When each task of a run is dispatched and applied, or whoever says it; asked only where the folder has no trace."""
 
 
 @dataclass(frozen=True)
@@ -72,26 +76,35 @@ class Run:
         self,
         config: TrainConfig,
         folder: str | Path,
+        timing: Timing,
         resume: bool = False,
         watch: Watch | None = None,
         like: Built | None = None,
         begin: bool = True,
     ) -> None:
-        self.folder, self._watch, self.closed = Path(folder), watch, False
+        self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
+        given = timing if isinstance(timing, Trace) else None
+        if given is not None and config.trace is None:
+            config = config.resolved(trace=str(self.folder / "trace.parquet"))
         self.built: Built = build(config, watch, like)
-        self._identity = _identity(self.built)
+        self.notes = [] if given is None else check_given(self.built, given)
+        self._identity = _identity(self.built, given)
         self._recognised(resume)  # what can be refused as it is, is not touched
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
             self._resumed = self._recognised(resume)
             self.trace = self._trace(self._resumed)
             self._trace_hash = self.trace.hash
-            self.total = check_time(self.built, self.trace)
+            self.total = updates_of(self.built, self.trace)
             built = self.built
             self.replay = Replay(
                 built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
             )
-            self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name)
+            self.metrics = Metrics(
+                self.folder / "metrics.csv",
+                self.built.setting.fleet.name,
+                tuple(one.name for one in built.federation.metrics),
+            )
             self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
             self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
             self.store.check(self.replay.state)
@@ -119,8 +132,16 @@ class Run:
                 self.metrics.begin(None)
                 self._evaluate()
         except BaseException:
+            self.abandon()
             self.__exit__(*sys.exc_info())
             raise
+
+    def abandon(self) -> None:
+        """Undo what was begun here, where nothing of it is worth keeping: the same folder can be used again."""
+        if not (self._resumed or self.complete or self.store.steps()):
+            for name in BEGUN:  # the configuration first: it marks the folder
+                (self.folder / name).unlink(missing_ok=True)
+            self.store.forget()
 
     def close(self) -> None:
         """Leave the folder to other processes."""
@@ -167,7 +188,7 @@ class Run:
             trace = Trace.load(path)
             check_trace(self.built, trace, str(path))
             return trace
-        return self.built.simulate()
+        return self._timing if isinstance(self._timing, Trace) else self._timing(self.built)
 
     def _ended(self) -> bool:
         """Whether the run was trained to its end: the summary is written last of all; half a copy has not ended."""
@@ -288,7 +309,7 @@ class Run:
             raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
-                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes; "
                 f"the last checkpoint is kept, in {self.folder}"
             )
 
@@ -344,19 +365,20 @@ def together(
         raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
     with ExitStack() as held:
         for run in runs:
-            held.callback(run.close)
+            held.push(run)  # closed with what went wrong, so that no empty folder is left
         halt = stop or held.enter_context(noted(twice=True))
-        return drive([(course(run, halt), run.built.executor) for run in runs])
+        try:
+            return drive([(course(run, halt), run.built.executor) for run in runs])
+        except Diverged:
+            raise
+        except Exception:  # most likely in the user's own model
+            for run in runs:
+                run.abandon()
+            raise
 
 
-def train(config: TrainConfig, folder: str | Path, resume: bool = False, **options: Any) -> Outcome:
-    """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
-    torch.set_num_threads(1)  # the same sums in the same order on any number of cores
-    return Run(config, folder, resume).go(**options)
-
-
-def _identity(built: Built) -> dict[str, Any]:
-    """What makes two runs the same."""
+def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
+    """What makes two runs the same; of a timing that is simulated, the configuration decides."""
     federation, setting = built.federation, built.setting
     return {
         "config": asdict(built.config),
@@ -365,6 +387,8 @@ def _identity(built: Built) -> dict[str, Any]:
         "dataset_hash": federation.dataset.hash,
         "partition_hash": federation.partition.hash,
         "parameters": federation.model.size,
+        "availability_hash": built.scenario.availability_hash,
+        "trace_hash": None if given is None else given.hash,
     }
 
 
@@ -388,8 +412,10 @@ def _ours(path: Path) -> bool:
 
 
 def _compared(value: Any) -> Any:
-    """Paths may change, what lies there may not: it has hashes of its own."""
-    return {key: one for key, one in value.items() if key not in PATHS} if isinstance(value, dict) else value
+    """Paths may change, what lies there may not: it has hashes of its own. What is left open may be left out."""
+    if not isinstance(value, dict):
+        return value
+    return {key: one for key, one in value.items() if key not in PATHS and one is not None}
 
 
 def _short(found: Any, wanted: Any) -> str:

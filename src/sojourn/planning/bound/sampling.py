@@ -86,11 +86,11 @@ def _best(problem: Problem, concurrency: int, start: Floats) -> Found:
 def _least(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> Found:
     """A sampling within the cap from one of these starts; where there is none, the one whose staleness is least."""
     found = sorted((judged(problem, concurrency, start) for start in starts), key=lambda one: one.excess)
-    method = multipliers if problem.fleet.groups > FEW else sequential
+    way = multipliers if problem.fleet.groups > FEW else sequential
     best = found[0]
     for one in found:
         if best.excess <= MET or problem.fixed:
             break
-        reached = judged(problem, concurrency, method.least_staleness(problem, concurrency, one.free))
+        reached = judged(problem, concurrency, way.least_staleness(problem, concurrency, one.free))
         best = min(best, reached, key=lambda one: one.excess)
     return best

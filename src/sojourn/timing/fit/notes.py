@@ -1,6 +1,7 @@
 """What a reader of a fit should know, in sentences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import chdtrc
@@ -74,7 +75,7 @@ def short(law: Law) -> str:
 
 
 def _rounded(law: Law) -> str:
-    return str(law if law.parameter is None else Law(law.name, float(f"{law.parameter:.4g}")))
+    return str(law if law.parameter is None else replace(law, parameter=float(f"{law.parameter:.4g}")))
 
 
 def of_own_laws(names: Sequence[str], choices: Sequence[Choice]) -> list[str]:

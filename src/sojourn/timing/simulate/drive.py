@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.clock import Clock, Task
 from sojourn.compiled import bare
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
@@ -237,23 +238,8 @@ def close(e: Engine, sums: Tally, lasted: float) -> None:
             sums.level_time[group, level] += lasted
 
 
-class Task(NamedTuple):
-    """One task that has come back, for an online loop."""
-
-    slot: int
-    client: int
-    prob: float
-    dispatched_at: float
-    started_at: float
-    applied_at: float
-    dispatched_step: int
-    applied_step: int
-    work: int
-    applied: bool
-
-
-class OnlineEngine:
-    """The engine driven from Python, where timing depends on the values that training computes.
+class OnlineEngine(Clock):
+    """The engine driven from Python: a Clock, where timing depends on the values that training computes.
 
     >>> from sojourn.random import keys
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))

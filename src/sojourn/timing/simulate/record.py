@@ -1,5 +1,6 @@
 """From simulation to Trace: every task a row, in memory or written to a file piece by piece."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
@@ -8,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.interrupts import noted
+from sojourn.memory import check_memory
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.runners import Runner, runner
@@ -18,6 +21,9 @@ from sojourn.trace import COLUMNS, Trace, TraceWriter
 from sojourn.version import __version__
 
 CHUNK = 1_000_000
+LITTLE = 500  # steps at most that a run by time is simulated beyond its end
+LOOK = 200  # pieces between two looks at the memory, where their number is not known
+A_TASK = 130  # bytes of memory that a row takes while the pieces are put together
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -25,23 +31,35 @@ Columns = Mapping[str, NDArray[Any]]
 def simulate(
     fleet: Fleet,
     plan: Plan,
-    steps: int,
+    steps: int | None = None,
     *,
+    time: float | None = None,
     start: str = "stationary",
     seed: int = 0,
     scenario: Scenario | None = None,
     engine: str = "auto",
+    task_bytes: int = A_TASK,
 ) -> Trace:
-    """Simulate `steps` server steps and return every task, those still in flight last.
+    """Simulate `steps` server steps, or until `time`, and return every task, those still in flight last.
+
+    A run by time goes on until an update is applied after it, and a little longer. `task_bytes` is what a task will
+    need of the memory; a run that does not fit is refused.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     >>> trace = simulate(fleet, Plan.uniform(fleet, concurrency=20), steps=500, start="even", seed=3)
     >>> trace.metadata["origin"], trace.metadata["steps"], int(trace.staleness[0])
     ('simulated', 500, 0)
     """
-    steps, seed = check_run(steps, seed)
+    if (steps is None) == (time is None):
+        raise InvalidInput(f"simulate needs steps or a time, one of them, got {steps} and {time}; give one")
+    if time is not None and not 0 < time < math.inf:
+        raise InvalidInput(f"time must be positive and finite, got {time}")
+    length, seed = check_run(1 if steps is None else steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
-    pieces = [*_pieces(run, steps), run.in_flight()]
+    if time is None:
+        check_memory(task_bytes * length, f"a run of {length} steps", "give fewer steps")
+    rows = _pieces(run, length) if time is None else _pieces_until(run, time, task_bytes)
+    pieces = [*rows, run.in_flight()]
     columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
     return Trace(**columns, metadata=_facts(run, fleet, plan, start, seed, scenario, complete=True))
 
@@ -80,6 +98,17 @@ def record(
 def _pieces(run: Runner, steps: int, stop: Event | None = None) -> Iterator[Columns]:
     while run.steps < steps:
         yield run.rows(min(CHUNK, steps - run.steps), stop)
+
+
+def _pieces_until(run: Runner, time: float, task_bytes: int) -> Iterator[Columns]:
+    """Some steps at a time, until one is later; how many they will be is not known, so the memory is looked at."""
+    number, last = 0, -math.inf
+    while not last > time:
+        if number % LOOK == 0:
+            check_memory(task_bytes * run.steps, f"a run until time {time}", "give it less time")
+        piece = run.rows(LITTLE)
+        number, last = number + 1, float(np.nanmax(piece["applied_at"]))
+        yield piece
 
 
 def _facts(

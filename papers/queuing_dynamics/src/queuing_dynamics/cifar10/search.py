@@ -1,0 +1,78 @@
+"""The search: methods under a reading at every rate of a grid, judged on held-out examples.
+
+Where the best rate of a method is the least or the largest of its grid, the grids of all methods of the reading grow
+there by one rate, twice at most, so that each has had as many trials.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from queuing_dynamics.cifar10.readings import Reading
+from queuing_dynamics.cifar10.size import Size
+from queuing_dynamics.ledger import Ledger, Marked
+from queuing_dynamics.tuned import HELD_OUT, Best, accuracy, best_of, trial_seeds
+from sojourn.experiments.cells import Cell
+from sojourn.experiments.tune import extended
+from sojourn.learning.run.config import TrainConfig
+
+GROWTH = 2
+
+Grids = dict[str, tuple[float, ...]]
+
+
+class Tried(NamedTuple):
+    """The trials of a reading."""
+
+    cells: list[Marked]
+    """Those that can be told so far."""
+    best: dict[str, Best]
+    """Each method's best; empty until all cells stand in the ledger."""
+
+
+Chosen = dict[str, tuple[Reading, Best]]
+"""By method: how it is run, and at which rate."""
+
+
+def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], ledger: Ledger) -> Tried:
+    """The trials of these methods under a reading, and what came of them where all have been made."""
+    grids: Grids = {method: reading.rates(method) for method in methods}
+    worth = partial(accuracy, most=reading.most(size))
+    for growth in range(GROWTH + 1):
+        cells = [one for method, grid in grids.items() for one in trials(size, folder, reading, method, grid)]
+        if ledger.missing(cells):
+            return Tried(cells, {})
+        best = {method: best_of(cells, method, ledger, worth) for method in methods}
+        edges = {one.edge for one in best.values()} - {""}
+        if not edges or growth == GROWTH:
+            break
+        grids = {method: extended(grid, edges) for method, grid in grids.items()}
+    return Tried(cells, best)
+
+
+def trials(size: Size, folder: Path, reading: Reading, method: str, rates: Iterable[float]) -> list[Marked]:
+    """A method at these rates, over the seeds of the search."""
+    seeds = trial_seeds(size.trial_seeds)
+    return [trial(size, folder, reading, method, rate, seed) for rate in rates for seed in seeds]
+
+
+def trial(size: Size, folder: Path, reading: Reading, method: str, rate: float, seed: int) -> Marked:
+    """One trial, judged by examples that it does not learn from."""
+    marks: dict[str, Any] = {"reading": reading.name(size), "method": method, "rate": rate, "seed": seed}
+    keys = {**reading.keys(size, method), **common(size, folder, reading), **HELD_OUT}
+    return marks, Cell(
+        f"{marks['reading']}, {method}, rate {rate:g}, seed {seed}", TrainConfig(**keys, step_size=rate, seed=seed)
+    )
+
+
+def common(size: Size, folder: Path, reading: Reading) -> dict[str, Any]:
+    """Keys of a run that the methods share."""
+    return {
+        "fleet": size.saved_fleet(folder, reading.slow_rate),
+        "data": size.data,
+        "partition": f"classes(k={size.classes})",
+        "batch_size": size.batch_size,
+        "augment": size.augment,
+        "precision": size.precision,
+    }

@@ -1,0 +1,86 @@
+"""The commands of this paper: `reproduce`, as sojourn does it, and `train`, for what no ledger holds yet."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from queuing_dynamics.cifar10.stages import TRAINING as CIFAR10
+from queuing_dynamics.experiments import PAPER
+from queuing_dynamics.tinyimagenet.stages import TRAINING as TINYIMAGENET
+from queuing_dynamics.training import Training
+from sojourn.cli.arguments import AsJson, Overwrite
+from sojourn.cli.cell_options import Seconds, Together, cell_bar, check_pace, check_torch
+from sojourn.cli.main import SETTINGS, Debug, Version
+from sojourn.cli.reproduce import Fast, Listed, Name, Out, Page, list_experiments, make_again
+from sojourn.errors import InvalidInput
+from sojourn.folders import check_folder
+from sojourn.text import listed as any_of
+from sojourn.text import nearest
+
+TRAININGS: dict[str, Training[Any]] = {one.name: one for one in (CIFAR10, TINYIMAGENET)}
+
+app = typer.Typer(name="queuing_dynamics", help=f"{PAPER.title}, made again.", **SETTINGS)
+
+
+@app.callback()
+def _options(version: Version = False, debug: Debug = False) -> None:
+    """Queuing dynamics of asynchronous Federated Learning, made again."""
+
+
+@app.command()
+def reproduce(
+    name: Name = None,
+    listed: Listed = False,
+    fast: Fast = False,
+    out: Out = Path("reproduced"),
+    page: Page = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make the paper's experiments again: data, pictures, and every claim with a verdict."""
+    if listed:
+        list_experiments([PAPER], as_json)
+    else:
+        make_again(PAPER, name, fast, out, page, overwrite, as_json)
+
+
+@app.command()
+def train(
+    experiment: Annotated[str, typer.Argument(help=f"Whose runs: {' or '.join(TRAININGS)}.")],
+    stage: Annotated[str, typer.Argument(help="Which of its stages; each follows from those before.")],
+    results: Annotated[Path, typer.Option(help="Folder of the ledgers.")],
+    work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("paper-runs"),
+    fast: Annotated[bool, typer.Option("--fast", help="Small, on digits.")] = False,
+    minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = float("inf"),
+    together: Together = None,
+    checkpoint_seconds: Seconds = 60.0,
+) -> None:
+    """Train the runs of a stage that no ledger holds yet; calling it again goes on.
+
+    Example: `python -m queuing_dynamics train cifar10 search --results results`
+    """
+    training = TRAININGS[_known("experiment", experiment, list(TRAININGS))]
+    _known(f"stage of {experiment}", stage, training.stages)
+    check_pace(together, checkpoint_seconds)
+    if not minutes >= 0:
+        raise InvalidInput(f"minutes must not be negative, got {minutes:g}")
+    for folder in (work, results):
+        check_folder(folder)
+    check_torch()
+    began, size = time.monotonic(), training.fast if fast else training.full
+
+    def going() -> bool:
+        return time.monotonic() - began < 60 * minutes
+
+    with cell_bar() as (phase, report):
+        phase(stage)
+        whole = training.train_stage(stage, size, work, results, together, going, report, checkpoint_seconds)
+    typer.echo("all is done" if whole else "there is more to do: call it again")
+
+
+def _known(what: str, name: str, names: "list[str] | tuple[str, ...]") -> str:
+    if name not in names:
+        raise InvalidInput(f"{what} must be {any_of(names)}, got '{name}'{nearest(name, names)}")
+    return name
