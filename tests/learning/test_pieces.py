@@ -232,6 +232,6 @@ def test_without_pytorchs_own_engine_the_gradient_has_the_same_bits(monkeypatch)
         return model.gradient(model.params.clone(), x, y)[0]
 
     engine = gradient()
-    monkeypatch.delattr(torch.autograd.Variable, "_execution_engine")
+    monkeypatch.setattr("sojourn.learning.execute.flat_model._ENGINE", None)
     assert torch.equal(gradient(), engine)
     assert engine.any()
