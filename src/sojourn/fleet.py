@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
+from sojourn.frozen import Frozen
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.shown import short
 from sojourn.types import Floats, Integers
 
-LARGEST_COUNT = 2**53  # up to here every whole number is one
 PIECE = 10_000  # values that are written as text at a time
 
 
@@ -43,7 +43,7 @@ _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Fleet:
+class Fleet(Frozen):
     """Groups of equal clients: name, count, service rate, and what else is known of them.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.frozen import Frozen, frozen
 from sojourn.shown import short
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
@@ -28,7 +29,7 @@ PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Frozen):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
@@ -85,6 +86,7 @@ class Plan:
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = False
+        object.__setattr__(self, "promises", frozen(self.promises))
         object.__setattr__(self, "name", tuple(self.name))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "sampling", sampling)
@@ -135,10 +137,6 @@ class Plan:
                 f"the plan was made for fleet {self.fleet_hash}, this is fleet {fleet.hash}; make a new plan, "
                 "or remove fleet_hash from the plan file to use it all the same"
             )
-
-    def with_step(self, step_size: float | None) -> "Plan":
-        """The same plan with another step size."""
-        return self if step_size == self.step_size else replace(self, step_size=step_size)
 
     @property
     def hash(self) -> str:

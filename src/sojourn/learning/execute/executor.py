@@ -60,7 +60,7 @@ class OneByOne:
     def _do(self, job: Job) -> Update:
         self._model.begin(job.stats)
         if self._model.random:
-            torch.manual_seed(job.key & 0x7FFF_FFFF_FFFF_FFFF)
+            torch.manual_seed(job.key)
         batches = (self._examples.batch(rows, job.key, step) for step, rows in enumerate(job.rows))
         return work(self._model, self._local, job.start, batches, job.step_size)
 

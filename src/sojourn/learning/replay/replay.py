@@ -269,7 +269,7 @@ class Replay:
         step_size = local.step_size * local.schedule.factor(task.dispatched_step, task.dispatched_at)
         start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
         rows = list(federation.batches.of(client, nth, steps, most))
-        return Job(start, pinned.stats, rows, step_size * scale, hash((federation.seed, client, nth)))
+        return Job(start, pinned.stats, rows, step_size * scale, federation.keys(client, nth))
 
     def _note(self, task: Ended, update: Update) -> None:
         """Look at an update's size and loss; later, where they are on a device that must not be waited for."""

@@ -11,11 +11,11 @@ from sojourn.fleet import Fleet
 from sojourn.plan import MOST_TASKS, Plan, check_concurrency
 from sojourn.planning.bound.binning import Binning, binned, into_bins, width
 from sojourn.planning.bound.concurrency import best_concurrency
-from sojourn.planning.bound.expectations import parking, promises
 from sojourn.planning.bound.family import ByLabel, ByPower, Family, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Prediction, client_weights
 from sojourn.planning.bound.problem import MET, Candidate, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
+from sojourn.planning.promises import parking, promises
 from sojourn.types import Floats
 
 Search = Literal["simplex", "clusters", "power", "grid"]

@@ -17,6 +17,7 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.frozen import Frozen, read_only
 from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import Plan
 from sojourn.timing.exact.jackson import ClosedNetwork, Solver
@@ -27,7 +28,7 @@ Count = Literal["between", "inclusive"]
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class Analysis(Frozen):
     """Exact stationary values for one client of each group (exact for exponential service)."""
 
     fleet: Fleet
@@ -54,6 +55,10 @@ class Analysis:
     """Mean number of tasks at the server, waiting or being applied: E_C[X_s]."""
     server_utilisation: float = 0.0
     """Probability that the server is busy."""
+
+    def __post_init__(self) -> None:
+        for key in ("queue", "on_links", "utilisation", "sojourn", "waiting"):
+            object.__setattr__(self, key, read_only(getattr(self, key)))
 
     def staleness(self, reading: Reading = "conditional", count: Count = "between") -> Floats:
         """Mean staleness of one client of each group.
