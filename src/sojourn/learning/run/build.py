@@ -28,7 +28,7 @@ from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
 from sojourn.own_code import names_code
 from sojourn.plan_text import plan_of
-from sojourn.scenario import QUEUED, Scenario
+from sojourn.scenario import Scenario
 
 STEPS = 1000
 RATE = 0.1
@@ -221,6 +221,6 @@ def client_weights(kind: str, held: Partition) -> Any:
 
 
 def _start(scenario: Scenario, tasks: int, clients: int) -> str:
-    if scenario.dispatcher.name not in QUEUED:
+    if not scenario.dispatcher.queued:
         return "even"
     return "one-each" if tasks <= clients else "even"
