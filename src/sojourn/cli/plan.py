@@ -24,7 +24,8 @@ def plan(
         str | None,
         typer.Option(
             help="What to minimise with --epsilon: `time` (default), `steps`, `energy`, or `mix=0.3` (share of "
-            "energy); without a budget: `throughput`, as many steps per unit of time as possible."
+            "energy); without a budget: `throughput`, as many steps per unit of time as possible, or one of your own, "
+            "`package.module:Class(key=value)`."
         ),
     ] = None,
     concurrency: Annotated[
@@ -81,7 +82,9 @@ def plan(
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
     from sojourn.folders import check_folder
+    from sojourn.own_code import names_code
     from sojourn.planning.bound.goal import goal, mixed_goal
+    from sojourn.planning.bound.own import own_objective
     from sojourn.planning.bound.search import Limits, make_plan
     from sojourn.planning.explain import Explanation
 
@@ -112,21 +115,34 @@ def plan(
         "equal": not unequal,
         "seed": whole("seed", seed),
     }
-    least, _, share = (objective or "").partition("=")
+    seen_by: dict[str, Any] = {
+        "weights": weights,
+        "reading": reading,
+        "server_rate": server_rate,
+        "server_power": server_power,
+    }
+    own = objective is not None and names_code(objective)
+    least, _, share = ("", "", "") if own else (objective or "").partition("=")
     if share and least != "mix":
         raise InvalidInput(f"--objective must be time, steps, energy, mix=S or throughput, got '{objective}'")
-    wanted = goal(
-        time=budget_time,
-        steps=None if budget_steps is None else whole("budget-steps", budget_steps),
-        epsilon=epsilon,
-        least={"": None, "throughput": "step time", "mix": "time"}.get(least, least),
-        constants=numbers,
-        free_step=free_step,
-        weights=weights,
-        reading=reading,  # type: ignore[arg-type]
-        server_rate=server_rate,
-        server_power=server_power,
-    )
+    wanted: Any
+    if own:
+        if (budget_time, budget_steps, epsilon, constants) != (None, None, None, None) or free_step:
+            raise InvalidInput(
+                f"--objective {objective} is one of your own, which has no budget, epsilon, constants or free step; "
+                "leave them out, or write them as its options"
+            )
+        wanted = own_objective(str(objective), **seen_by)
+    else:
+        wanted = goal(
+            time=budget_time,
+            steps=None if budget_steps is None else whole("budget-steps", budget_steps),
+            epsilon=epsilon,
+            least={"": None, "throughput": "step time", "mix": "time"}.get(least, least),
+            constants=numbers,
+            free_step=free_step,
+            **seen_by,
+        )
     with progress("planning") as report:
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)

@@ -64,7 +64,7 @@ def simulate(
         str,
         typer.Option(
             help="Who gets the next task: `routed`, `pure`, `shuffled`, `idle`, `rounds(wait=8, interaction=3)`, "
-            "`periodic(contacts=20, waiting=4, interaction=3)`."
+            "`periodic(contacts=20, waiting=4, interaction=3)`, or your own `package.module:Class(key=value)`."
         ),
     ] = "routed",
     local_steps: Annotated[str, typer.Option(help="Local steps of a task.")] = "1",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.dispatching import QUEUED
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.learning.replay.timeline import BARRIERS, closing
 from sojourn.learning.run.build import Built
-from sojourn.scenario import QUEUED
 from sojourn.shown import quoted
 from sojourn.trace import APPLIED, IN_FLIGHT, Trace
 

@@ -30,7 +30,7 @@ from sojourn.learning.run.config import TrainConfig, values
 from sojourn.own_code import names_code
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
-from sojourn.scenario import QUEUED, Scenario
+from sojourn.scenario import Scenario
 from sojourn.scenario_text import filled, override
 
 STEPS = 1000
@@ -235,6 +235,6 @@ def client_weights(kind: str, held: Partition) -> Any:
 
 
 def _start(scenario: Scenario, tasks: int, clients: int) -> str:
-    if scenario.dispatcher.name not in QUEUED:
+    if not scenario.dispatcher.queued:
         return "even"
     return "one-each" if tasks <= clients else "even"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from sojourn.planning.bound.binning import Binning, binned, into_bins, width
 from sojourn.planning.bound.concurrency import best_concurrency
 from sojourn.planning.bound.family import ByLabel, ByPower, Family, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Prediction, client_weights
+from sojourn.planning.bound.own import as_objective
 from sojourn.planning.bound.problem import MET, Candidate, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
 from sojourn.planning.promises import parking, promises
@@ -85,7 +86,7 @@ class Planned:
 
 def make_plan(
     fleet: Fleet,
-    objective: Objective,
+    objective: Objective | Any,
     concurrency: int | None = None,
     search: Search = "simplex",
     limits: Limits | None = None,
@@ -101,7 +102,8 @@ def make_plan(
     `search`: `simplex` gives every kind of client its own probability, `clusters` one to each of `clusters` speed
     clusters (the paper's setting), `grid` takes the best of the paper's 50 points for two clusters, `power` a power of
     speed. Equal clients get equal probabilities unless `equal=False`. Without `concurrency` it is chosen too. `start`,
-    an earlier result, makes a neighbouring problem quick.
+    an earlier result, makes a neighbouring problem quick. An objective of one's own is any object with
+    a name and a value, a score or a prediction (`sojourn.planning.bound.own`).
 
     >>> from sojourn.planning.bound.objective import NetworkObjective
     >>> from sojourn.planning.bound.scores import TimeBudget
@@ -111,6 +113,7 @@ def make_plan(
     (14, 0.5616)
     """
     limits = limits or Limits()
+    objective = as_objective(objective)
     if seed < 0:
         raise InvalidInput(f"seed must not be negative, got {seed}")
     if not equal and fleet.clients > MOST_SINGLE:
