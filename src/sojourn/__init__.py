@@ -24,7 +24,7 @@ _HOME = {
     "Fit": "timing.fit.from_trace",
     "fit": "timing.fit.from_trace",
     "simulate": "timing.simulate.record",
-    "record": "timing.simulate.record",
+    "simulate_to_file": "timing.simulate.record",
     "Scenario": "scenario",
     "Dispatcher": "scenario",
     "Availability": "availability",
@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from sojourn.timing.exact.scaling import regime as regime
     from sojourn.timing.fit.from_trace import Fit as Fit
     from sojourn.timing.fit.from_trace import fit as fit
-    from sojourn.timing.simulate.record import record as record
     from sojourn.timing.simulate.record import simulate as simulate
+    from sojourn.timing.simulate.record import simulate_to_file as simulate_to_file
     from sojourn.timing.simulate.summary import Summary as Summary
     from sojourn.timing.simulate.summary import measure as measure
     from sojourn.timing.simulate.transient import transient as transient

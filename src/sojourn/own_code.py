@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
+from sojourn.shown import short
 from sojourn.text import nearest, parts
 
 OBJECT = "object:"
@@ -61,7 +62,7 @@ def call_with(what: str, function: Callable[..., Any], *first: Any, **options: A
         signature.bind(*handed, **options)
     except TypeError as error:
         given = f", which is handed {_kinds(first)} and what stands in brackets" if first else ""
-        raise InvalidInput(f"{what}: {cut(str(error))}{given}; change its arguments") from None
+        raise InvalidInput(f"{what}: {short(str(error))}{given}; change its arguments") from None
     return function(*handed, **options)
 
 
@@ -130,7 +131,7 @@ def own_function(noun: str, text: str) -> Callable[..., Any]:
 def _split(noun: str, text: str) -> tuple[str, str]:
     home, bracket, rest = (part.strip() for part in text.partition("("))
     if bracket and not rest.endswith(")"):
-        raise InvalidInput(f"{noun} must read like package.module:name(key=value, ...), got '{cut(text)}'")
+        raise InvalidInput(f"{noun} must read like package.module:name(key=value, ...), got '{short(text)}'")
     return home, rest[:-1]
 
 
@@ -140,7 +141,7 @@ def _options(what: str, inside: str, function: Callable[..., Any]) -> dict[str, 
     for part in parts(inside):
         key, separator, value = (word.strip() for word in part.partition("="))
         if not separator or not key.isidentifier():
-            raise InvalidInput(f"{what}: arguments must read like key=value, got '{cut(part)}'")
+            raise InvalidInput(f"{what}: arguments must read like key=value, got '{short(part)}'")
         if key in found:
             raise InvalidInput(f"{what}: {key} must be given once, got it twice; keep one")
         found[key] = _value(f"{what}: {key}", value, kinds.get(key))
@@ -174,7 +175,7 @@ def _value(what: str, text: str, kind: Any) -> Any:
         return _WORDS[text]
     if said:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise InvalidInput(f"{what} must be {' or '.join(words[one] for one in said)}, got '{cut(text)}'")
+        raise InvalidInput(f"{what} must be {' or '.join(words[one] for one in said)}, got '{short(text)}'")
     for one in (int, float):
         try:
             return one(text)

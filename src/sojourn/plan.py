@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
-from sojourn.shown import quoted
+from sojourn.frozen import Frozen, frozen
+from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
@@ -29,7 +30,7 @@ PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(Tabular):
+class Plan(Frozen, Tabular):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
@@ -62,9 +63,9 @@ class Plan(Tabular):
         count = whole_counts(self.count)
         sampling = np.array(self.sampling, dtype=np.float64)
         if (count < 1).any():
-            raise InvalidInput(f"count must hold whole numbers of at least 1, got {cut(str(count.tolist()))}")
+            raise InvalidInput(f"count must hold whole numbers of at least 1, got {short(str(count.tolist()))}")
         if len(set(self.name)) < len(self.name):
-            raise InvalidInput(f"group names must be unique, got {cut(', '.join(self.name))}")
+            raise InvalidInput(f"group names must be unique, got {short(', '.join(self.name))}")
         if not (len(self.name) == count.size == sampling.size):
             sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
             raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")
@@ -86,6 +87,7 @@ class Plan(Tabular):
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = False
+        object.__setattr__(self, "promises", frozen(self.promises))
         object.__setattr__(self, "name", tuple(self.name))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "sampling", sampling)
@@ -136,10 +138,6 @@ class Plan(Tabular):
                 f"the plan was made for fleet {self.fleet_hash}, this is fleet {fleet.hash}; make a new plan, "
                 "or remove fleet_hash from the plan file to use it all the same"
             )
-
-    def with_step(self, step_size: float | None) -> "Plan":
-        """The same plan with another step size."""
-        return self if step_size == self.step_size else replace(self, step_size=step_size)
 
     @property
     def hash(self) -> str:
@@ -200,8 +198,8 @@ class Plan(Tabular):
     def _table(self) -> dict[str, list[Any]]:
         found = {"name": list(self.name), "count": self.count.tolist(), "sampling": self.sampling.tolist()}
         for key in PROMISED_BY_GROUP:
-            if isinstance(self.promises.get(key), list) and len(self.promises[key]) == len(self.name):
-                found[key] = self.promises[key]
+            if isinstance(self.promises.get(key), tuple) and len(self.promises[key]) == len(self.name):
+                found[key] = list(self.promises[key])
         return found
 
     def __eq__(self, other: object) -> bool:

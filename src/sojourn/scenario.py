@@ -9,22 +9,23 @@ idle        uniform over the clients without a task (needs C <= n)
 rounds      C clients drawn without replacement; the server waits for all (or the first `wait`), then `interaction`
 periodic    every client works by itself, up to K local steps; each `waiting + interaction` the server calls `contacts`
             clients, interrupts them and takes what they have done
+
+One of one's own is `package.module:Class(key=value)`: see `sojourn.dispatching`.
 """
 
 import hashlib
 import math
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from sojourn.availability import Availability
+from sojourn.dispatching import QUEUED, DispatcherKind, check_complete, made, own_dispatcher, place
 from sojourn.errors import InvalidInput
 from sojourn.fleet import LEAST_RATE
 from sojourn.laws.law import EXPONENTIAL, Law
-from sojourn.plan import MOST_TASKS
 from sojourn.text import parse_call
 
-QUEUED = ("routed", "pure", "shuffled", "idle")
-DISPATCHERS = (*QUEUED, "rounds", "periodic")
 MOST_LOCAL_STEPS = 100_000  # a task has a million random numbers to itself, and a service time may take several
 
 
@@ -37,7 +38,7 @@ class Dispatcher:
     """
 
     name: str = "routed"
-    """One of `DISPATCHERS`."""
+    """Name of a dispatcher, or where one of one's own is: `package.module:Class`."""
     wait: int | None = None
     """rounds: updates to wait for; None = all. The others are dropped."""
     contacts: int | None = None
@@ -47,34 +48,56 @@ class Dispatcher:
     interaction: float = 0.0
     """rounds, periodic: time that the server takes to send and receive."""
 
+    own: DispatcherKind | None = field(default=None, repr=False)
+    """A dispatcher of one's own; `Dispatcher.of` makes one from an object."""
+
     def __post_init__(self) -> None:
-        if self.name not in DISPATCHERS:
-            raise InvalidInput(f"dispatcher must be one of {', '.join(DISPATCHERS)}, got '{self.name}'")
-        allowed = {"rounds": {"wait", "interaction"}, "periodic": {"contacts", "waiting", "interaction"}}
-        for item in fields(self)[1:]:
-            value = getattr(self, item.name)
-            if value != item.default and item.name not in allowed.get(self.name, set()):
-                raise InvalidInput(f"dispatcher {self.name} has no option {item.name}, got {value}; leave it out")
-        for name, value in (("waiting", self.waiting), ("interaction", self.interaction)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InvalidInput(f"dispatcher {self.name}: {name} must be non-negative and finite, got {value}")
-        for name, count in (("wait", self.wait), ("contacts", self.contacts)):
-            if count is not None and not (1 <= count <= MOST_TASKS and count == int(count)):
-                raise InvalidInput(f"dispatcher {self.name}: {name} must be a whole number of at least 1, got {count}")
-        if self.name == "periodic" and (self.contacts is None or self.waiting + self.interaction <= 0):
-            raise InvalidInput(
-                "dispatcher periodic needs contacts and a positive waiting + interaction; "
-                "write periodic(contacts=20, waiting=4, interaction=3)"
-            )
+        if self.name != "routed" or any(
+            getattr(self, item.name) != item.default for item in fields(self)[1:]
+        ):  # the default is made later: what only mentions it stays light
+            _ = self.kind
+
+    @cached_property
+    def kind(self) -> DispatcherKind:
+        """All that is known of the dispatcher: its options and their rules, its choice."""
+        options = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)[1:-1]
+            if getattr(self, item.name) != item.default
+        }
+        if self.own is None:
+            return made(self.name, options)
+        if options:
+            raise InvalidInput(f"dispatcher {self.name} has options of its own, got {', '.join(options)}; leave it out")
+        check_complete(type(self.own))
+        return self.own
+
+    @property
+    def queued(self) -> bool:
+        """Whether tasks wait in queues at their clients; otherwise the server acts by itself."""
+        return self.own is not None or self.name in QUEUED
+
+    @classmethod
+    def of(cls, kind: DispatcherKind) -> "Dispatcher":
+        """The dispatcher that an object of one's own describes."""
+        return cls(place(type(kind)), own=kind)
 
     @classmethod
     def parse(cls, text: str) -> "Dispatcher":
         """Read the text form."""
-        name, options = parse_call("dispatcher", text, {item.name: float for item in fields(cls)[1:]})
+        own = own_dispatcher(text)
+        if own is not None:
+            return cls.of(own)
+        name, options = parse_call("dispatcher", text, {item.name: float for item in fields(cls)[1:-1]})
         for key in ("wait", "contacts"):
             if key in options and math.isfinite(options[key]) and options[key] == int(options[key]):
                 options[key] = int(options[key])
         return cls(name, **options)
+
+    def __str__(self) -> str:
+        given = [(item.name, getattr(self.kind, item.name), item.default) for item in fields(self.kind)]
+        inside = ", ".join(f"{key}={value}" for key, value, default in given if value != default)
+        return f"{self.name}({inside})" if inside else self.name
 
 
 @dataclass(frozen=True)
@@ -107,7 +130,7 @@ class Scenario:
             raise InvalidInput(f"server_rate must be positive (inf = no time), got {self.server_rate}")
         if self.server_rate < LEAST_RATE:
             raise InvalidInput(f"server_rate must be at least {LEAST_RATE:.3g}, got {self.server_rate}")
-        if self.dispatcher.name not in QUEUED:
+        if not self.dispatcher.queued:
             if math.isfinite(self.server_rate):
                 raise InvalidInput(f"dispatcher {self.dispatcher.name} has its own interaction time; no server_rate")
             if self.availability:

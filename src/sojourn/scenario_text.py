@@ -10,11 +10,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 from sojourn.availability import Availability
+from sojourn.dispatching import QUEUED
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.plan import Plan
-from sojourn.scenario import QUEUED, Dispatcher, Scenario
+from sojourn.scenario import Dispatcher, Scenario
 
 Texts = str | Sequence[str] | None
 
@@ -84,10 +85,10 @@ def filled(
 
 def _dispatcher(needed: Dispatcher, algorithm: str, given: Dispatcher) -> Dispatcher:
     """Any with queues where queues are needed; of rounds and periods what the algorithm has not set itself."""
-    if needed.name in QUEUED and given.name in QUEUED:
+    if needed.queued and given.queued:
         return given
     if needed.name != given.name:
-        open_to = f"one of {', '.join(QUEUED)}" if needed.name in QUEUED else needed.name
+        open_to = f"one of {', '.join(QUEUED)}" if needed.queued else needed.name
         raise InvalidInput(
             f"{algorithm} needs dispatcher {open_to}, got {given.name}; leave it out, or take another algorithm"
         )

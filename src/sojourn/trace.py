@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import check_place, written
+from sojourn.frozen import Frozen, frozen, read_only
 from sojourn.tabular import Tabular
 from sojourn.values import table, whole
 
@@ -52,8 +53,8 @@ _ARROW = pa.schema(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Tabular):
-    """Columns of equal length, one row a task, and facts about the whole.
+class Trace(Frozen, Tabular):
+    """Columns of equal length, one row a task, and facts about the whole; none of it can be written.
 
     >>> from sojourn import Fleet, Plan, simulate
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -89,7 +90,8 @@ class Trace(Tabular):
 
     def __post_init__(self) -> None:
         for key, kind in COLUMNS.items():
-            object.__setattr__(self, key, np.asarray(getattr(self, key), dtype=kind))
+            object.__setattr__(self, key, read_only(np.asarray(getattr(self, key), dtype=kind)))
+        object.__setattr__(self, "metadata", frozen(self.metadata))
         sizes = {getattr(self, key).shape for key in COLUMNS}
         if len(sizes) > 1:
             raise InvalidInput(f"the columns of a trace must have equal length, got {sorted(sizes)}")

@@ -35,7 +35,10 @@ Availability = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")]
 
-LAW_HELP = "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated."
+LAW_HELP = (
+    "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated. "
+    "One of your own: `package.module:Class(key=value)`."
+)
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
 )

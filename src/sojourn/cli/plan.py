@@ -24,7 +24,8 @@ def plan(
         str | None,
         typer.Option(
             help="What to minimise with --epsilon: `time` (default), `steps`, `energy`, or `mix=0.3` (share of "
-            "energy); without a budget: `throughput`, as many steps per unit of time as possible."
+            "energy); without a budget: `throughput`, as many steps per unit of time as possible, or one of your own, "
+            "`package.module:Class(key=value)`."
         ),
     ] = None,
     concurrency: Annotated[
@@ -75,14 +76,17 @@ def plan(
     """
     from sojourn.calibration import notes_of
     from sojourn.cli.arguments import check_free, tasks_of, whole
-    from sojourn.cli.plan_shown import Shown
+    from sojourn.cli.plan_shown import print_plan
     from sojourn.cli.show import attempts, progress, to_json
     from sojourn.constants import WORKED_EXAMPLE, Constants
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
     from sojourn.folders import check_folder
+    from sojourn.own_code import names_code
     from sojourn.planning.bound.goal import goal, mixed_goal
+    from sojourn.planning.bound.own import own_objective
     from sojourn.planning.bound.search import Limits, make_plan
+    from sojourn.planning.explain import Explanation
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
     check_free(overwrite, out, what="plan file")
@@ -111,35 +115,50 @@ def plan(
         "equal": not unequal,
         "seed": whole("seed", seed),
     }
-    least, _, share = (objective or "").partition("=")
+    seen_by: dict[str, Any] = {
+        "weights": weights,
+        "reading": reading,
+        "server_rate": server_rate,
+        "server_power": server_power,
+    }
+    own = objective is not None and names_code(objective)
+    least, _, share = ("", "", "") if own else (objective or "").partition("=")
     if share and least != "mix":
         raise InvalidInput(f"--objective must be time, steps, energy, mix=S or throughput, got '{objective}'")
-    wanted = goal(
-        time=budget_time,
-        steps=None if budget_steps is None else whole("budget-steps", budget_steps),
-        epsilon=epsilon,
-        least={"": None, "throughput": "step time", "mix": "time"}.get(least, least),
-        constants=numbers,
-        free_step=free_step,
-        weights=weights,
-        reading=reading,  # type: ignore[arg-type]
-        server_rate=server_rate,
-        server_power=server_power,
-    )
+    wanted: Any
+    if own:
+        if (budget_time, budget_steps, epsilon, constants) != (None, None, None, None) or free_step:
+            raise InvalidInput(
+                f"--objective {objective} is one of your own, which has no budget, epsilon, constants or free step; "
+                "leave them out, or write them as its options"
+            )
+        wanted = own_objective(str(objective), **seen_by)
+    else:
+        wanted = goal(
+            time=budget_time,
+            steps=None if budget_steps is None else whole("budget-steps", budget_steps),
+            epsilon=epsilon,
+            least={"": None, "throughput": "step time", "mix": "time"}.get(least, least),
+            constants=numbers,
+            free_step=free_step,
+            **seen_by,
+        )
     with progress("planning") as report:
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    shown = Shown(planned, numbers, constants is not None, notes, sensitivity, law_check)
+    shown = Explanation(planned, numbers, constants is not None, tuple(notes), sensitivity, law_check)
     with attempts() as attempt:  # the plan first: what is said of it takes longer
         if out is not None:
             attempt(_save, planned.plan, out)
         if single is not None:
             attempt(_save, planned.fleet, single, ": the same clients one by one, the fleet that this plan is for")
+        if law_check:
+            _announce(planned.fleet)
         if as_json:
-            typer.echo(to_json(shown.content()))
+            typer.echo(to_json({"command": "plan", **shown.facts()}))
         else:
-            shown.print()
+            print_plan(shown)
         if pictures is not None:
             attempt(_draw, planned, pictures)
 
@@ -149,6 +168,15 @@ def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
 
     what.save(path)
     say(f"wrote {path}{remark}", err=True)
+
+
+def _announce(fleet: "Fleet") -> None:
+    """Say why the first plan on a machine takes longer."""
+    from sojourn.scenario import Scenario
+    from sojourn.timing.simulate.runners import first_use
+
+    if first_use(fleet, Scenario(), "events"):
+        typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
 
 
 def _draw(planned: "Planned", folder: Path) -> None:

@@ -9,12 +9,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
 from sojourn.experiments.cells import DIVERGED, Cell, Cells, ended
 from sojourn.files import Busy, busy, no_links, write_json
+from sojourn.frozen import ReadOnly
 from sojourn.learning.run.config import TrainConfig
 from sojourn.own_code import objects_of, take_over
 
@@ -44,7 +44,7 @@ class Lot(NamedTuple):
 
     members: tuple[Member, ...]
     """The cells."""
-    objects: Mapping[str, Any] = MappingProxyType({})
+    objects: Mapping[str, Any] = ReadOnly()
     """Objects of the program that their texts name, for the process that trains them."""
 
     @property

@@ -11,7 +11,7 @@ from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.models.resnet import resnet18, resnet20
 from sojourn.learning.models.small import Binary, Point, cnn, logistic, mlp
-from sojourn.memory import check_memory
+from sojourn.machine_memory import check_memory
 from sojourn.own_code import OBJECT, names_code, own_call
 from sojourn.shown import quoted
 from sojourn.text import parse_choice

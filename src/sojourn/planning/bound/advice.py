@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.fleet import Fleet
-from sojourn.planning.bound.objective import Prediction
+from sojourn.planning.bound.objective import NetworkObjective, Prediction
+from sojourn.planning.bound.scores import TimeOfStep
 from sojourn.planning.bound.search import Planned
 
 PESSIMISM = (
@@ -14,6 +15,10 @@ PESSIMISM = (
 BLIND = (
     "Only the number of server steps per unit of time was maximised: no bound was looked at, and clients that are "
     "hardly ever sampled make up for it by very large weights."
+)
+OWN = (
+    "An objective of your own was minimised, as it was written: no bound was looked at, and what it does "
+    "not see it does not weigh."
 )
 TOO_SHORT = (
     "Fewer than one server step is expected, so that the figures mean little: check budget or epsilon, and that it is "
@@ -39,7 +44,15 @@ def advice(planned: Planned, others: dict[str, Prediction]) -> list[str]:
         said.append(_bins(planned))
     if planned.parked is not None:
         said.append(planned.parked)
-    return [*said, BLIND if np.isnan(planned.prediction.scored.bound) else PESSIMISM]
+    return [*said, _caveat(planned)]
+
+
+def _caveat(planned: Planned) -> str:
+    """What the objective does not say."""
+    if not np.isnan(planned.prediction.scored.bound):
+        return PESSIMISM
+    score = planned.objective.score if isinstance(planned.objective, NetworkObjective) else None
+    return BLIND if isinstance(score, TimeOfStep) else OWN
 
 
 def _tasks(tasks: int) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.frozen import Frozen, read_only
 from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import Plan, plan_for
 from sojourn.tabular import Tabular
@@ -28,7 +29,7 @@ Count = Literal["between", "inclusive"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Analysis(Tabular):
+class Analysis(Frozen, Tabular):
     """Exact stationary values for one client of each group (exact for exponential service)."""
 
     fleet: Fleet
@@ -55,6 +56,10 @@ class Analysis(Tabular):
     """Mean number of tasks at the server, waiting or being applied: E_C[X_s]."""
     server_utilisation: float = 0.0
     """Probability that the server is busy."""
+
+    def __post_init__(self) -> None:
+        for key in ("queue", "on_links", "utilisation", "sojourn", "waiting"):
+            object.__setattr__(self, key, read_only(getattr(self, key)))
 
     def _title(self) -> str:
         many = f"{self.fleet.clients:,} clients and {self.plan.concurrency:,} tasks in flight"

@@ -12,11 +12,12 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.plan import Plan
-from sojourn.scenario import QUEUED, Scenario
+from sojourn.scenario import Scenario
+from sojourn.timing.dispatch.own import check_fault, prepare
 from sojourn.timing.simulate import engine
 from sojourn.timing.simulate.alias import alias_table
 from sojourn.timing.simulate.draws import LAW, law_fields, stream
-from sojourn.timing.simulate.engine import NOBODY, PAUSED, ROUTED, TOGGLES, Engine
+from sojourn.timing.simulate.engine import NOBODY, OWN, PAUSED, ROUTED, TOGGLES, Engine
 from sojourn.timing.simulate.event_tree import IDS, NO_SEAT, empty, push
 from sojourn.timing.simulate.jump_chain import Tally, staleness_bin, tally
 from sojourn.timing.simulate.schedules import SCHEDULE, first_toggle, schedule_fields
@@ -78,15 +79,17 @@ _KEYS |= {"loss_key": 7, "toggle_key": 8}
 def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]) -> Engine:
     """A run at its beginning: `queues` initial tasks sent to each client at time 0 with the model of step 0."""
     plan.check(fleet)
-    if scenario.dispatcher.name == "idle" and plan.concurrency > fleet.clients:
-        sizes = f"{plan.concurrency} > {fleet.clients}"
-        raise InvalidInput(f"dispatcher idle needs concurrency <= clients, got {sizes}; lower the concurrency")
+    scenario.dispatcher.kind.check(fleet, plan)
     if max(fleet.clients, plan.concurrency) > IDS:
         raise InvalidInput(f"the event engine takes up to {IDS:,} clients and tasks, got more; use the jump chain")
     numbers: list[float] = [0.0]
     tree, seats, number = empty(_most_events(fleet, plan, scenario))
+    world = _world(scenario, keys, numbers)
+    own = scenario.dispatcher.own
+    if own is not None:
+        prepare(world, own, fleet, plan, numbers)
     made = Engine(
-        world=_world(scenario, keys, numbers),
+        world=world,
         groups=_groups(fleet, plan, scenario, numbers),
         clients=np.zeros(fleet.clients, engine.CLIENT),
         slots=np.zeros(int(queues.sum()), engine.SLOT),
@@ -94,7 +97,7 @@ def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: 
         seats=seats,
         numbers=np.array(numbers),
         idle=np.arange(fleet.clients + 1),
-        order=np.arange(fleet.clients),
+        order=np.arange(fleet.clients) if own is None else np.zeros(fleet.clients, np.int64),
     )
     made.world["changing"] = any(item.changes or item.drift for item in scenario.availability)
     made.world["idlers"] = fleet.clients
@@ -117,7 +120,7 @@ def _most_events(fleet: Fleet, plan: Plan, scenario: Scenario) -> int:
 
 def _world(scenario: Scenario, keys: NDArray[np.uint64], numbers: list[float]) -> Records:
     world = np.zeros(1, engine.WORLD)
-    world["dispatcher"] = QUEUED.index(scenario.dispatcher.name)
+    world["dispatcher"] = engine.CODES.get(scenario.dispatcher.name, OWN)
     world["local_steps"], world["one_draw"] = scenario.local_steps, scenario.one_draw
     world["server_time"] = 1 / scenario.server_rate
     _fill(world, "server", [scenario.server_law], numbers)
@@ -316,11 +319,13 @@ class Patience:
 
     def __init__(self, run: Engine) -> None:
         self._world = run.world
+        self._clients = run.clients.size
         self._since = 0
         self._lost = 0
 
     def look(self, applied: int, lost: int, alive: bool) -> None:
         """Take note of what a call did; an error where nothing will ever happen again, or nothing does for long."""
+        check_fault(self._world, self._clients)
         step, events = int(self._world["step"][0]), int(self._world["sequence"][0])
         if applied > 0:
             self._since, self._lost = events, 0

@@ -8,12 +8,17 @@ State lives in a few arrays of records, so that the compiled functions that pass
 and a slot are 64 bytes each, and indices are unsigned, because a signed one would be tested for counting from the end.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sojourn.compiled import bare, hot
-from sojourn.random import MOVE, mix, unit
+from sojourn.random import mix, unit
+from sojourn.timing.dispatch.idle import choose_idle
+from sojourn.timing.dispatch.own import choose_own
+from sojourn.timing.dispatch.pure import choose_pure
+from sojourn.timing.dispatch.routed import choose_routed
+from sojourn.timing.dispatch.shuffled import choose_shuffled
 from sojourn.timing.simulate.draws import LAW, PIECE, draw, named
 from sojourn.timing.simulate.event_tree import FACTS, clear, id_of, kind_of, pop, push
 from sojourn.timing.simulate.jump_chain import Tally
@@ -21,7 +26,8 @@ from sojourn.timing.simulate.schedules import SCHEDULE, finish, next_toggle, wor
 from sojourn.types import Floats, Integers, Records
 
 SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
-ROUTED, PURE, SHUFFLED, IDLE = range(4)  # dispatchers
+ROUTED, PURE, SHUFFLED, IDLE, OWN = range(5)  # dispatchers; the last two keep a list of idle clients
+CODES = {"routed": ROUTED, "pure": PURE, "shuffled": SHUFFLED, "idle": IDLE}
 NOBODY, PAUSED = -1, -2  # instead of a slot: no task will ever end; too many events without one
 
 
@@ -60,6 +66,8 @@ WORLD = np.dtype(
         *[("server_head", "i8"), ("server_tail", "i8"), ("server_length", "i8"), ("server_nth", "i8")],
         *[("turn", "i8"), ("idlers", "i8"), ("routing", "u8"), ("service_key", "u8"), ("server_key", "u8")],
         *[("uplink_key", "u8"), ("downlink_key", "u8"), ("loss_key", "u8"), ("toggle_key", "u8")],
+        *[("own", "i8"), ("own_first", "i8"), ("own_size", "i8")],  # a dispatcher of one's own, and its numbers
+        *[("fault", "i8"), ("wrong_client", "i8"), ("wrong_prob", "f8")],
     ]
 )
 
@@ -75,7 +83,7 @@ class Engine(NamedTuple):
     seats: Records
     numbers: Floats  # measured durations, tables of comings and goings, changes of rates
     idle: Integers  # clients without a task, the first world.idlers of them
-    order: Integers  # shuffled: the clients' turns
+    order: Integers  # shuffled: the clients' turns; a dispatcher of one's own: tasks of each client
 
 
 @hot
@@ -259,40 +267,25 @@ def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
 @hot
 def choose(e: Engine, finisher: int) -> tuple[int, float]:
     """The client that gets the next task, and the probability with which it was drawn."""
-    clients, dispatcher = e.clients.size, e.world[0].dispatcher
+    dispatcher = e.world[0].dispatcher
     if dispatcher == PURE:
-        return finisher, 1.0 / clients
-    key = e.world[0].routing + MOVE
-    u = unit(mix(key))
-    e.world[0].routing = key
+        return choose_pure(e, finisher)
     if dispatcher == IDLE:
-        size = e.world[0].idlers
-        return e.idle[np.int64(u * size)], 1.0 / size
+        return choose_idle(e)
     if dispatcher == SHUFFLED:
-        turn = e.world[0].turn
-        e.world[0].turn = (turn + 1) % clients
-        # the order is made as it is used: each turn takes one of those that have not had theirs
-        other = turn + np.int64(u * (clients - turn))
-        e.order[turn], e.order[other] = e.order[other], e.order[turn]
-        return e.order[turn], 1.0 / clients
-    column = u * e.groups.size
-    group = np.uint32(column)
-    if column - group >= e.groups[group].keep:
-        group = np.uint32(e.groups[group].other)
-    client: Any = np.int64(e.groups[group].first)
-    members = e.groups[group].members
-    if members > 1:
-        key += MOVE
-        client += np.int64(np.uint32(unit(mix(key)) * members))
-        e.world[0].routing = key
-    return client, e.groups[group].sampling
+        return choose_shuffled(e)
+    if dispatcher == OWN:
+        return choose_own(e, finisher)
+    return choose_routed(e)
 
 
 @hot
 def free(e: Engine, client: int) -> None:
-    """One task of the client has ended; only the idle dispatcher needs to know."""
-    if e.world[0].dispatcher != IDLE:
+    """One task of the client has ended; dispatchers that ask who is idle need to know."""
+    if e.world[0].dispatcher < IDLE:
         return
+    if e.world[0].dispatcher == OWN:
+        e.order[client] -= 1
     e.clients[client].outstanding -= 1
     if e.clients[client].outstanding == 0:
         size = e.world[0].idlers
@@ -314,7 +307,9 @@ def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int,
     task.dispatched_at = now
     task.reached_at = task.started_at = task.finished_at = np.nan
     e.clients[client].sent += 1
-    if e.world[0].dispatcher == IDLE:
+    if e.world[0].dispatcher >= IDLE:
+        if e.world[0].dispatcher == OWN:
+            e.order[client] += 1
         e.clients[client].outstanding += 1
         if e.clients[client].outstanding == 1:
             size = e.world[0].idlers - 1

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.scenario import QUEUED
+from sojourn.dispatching import HOMES, QUEUED
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.simulate.summary import Summary
 
@@ -53,7 +53,7 @@ def memory_of(summary: Summary, exact: Analysis) -> Memory:
     routed = summary.dispatcher == "routed"
     seen = summary.staleness.value[summary.arrivals >= SEEN]
     stale = [0.0, *seen, *(exact.staleness() if routed else [])]
-    if summary.dispatcher in QUEUED:
+    if summary.dispatcher in QUEUED or summary.dispatcher not in HOMES:
         stale.append(summary.plan.concurrency - 1)  # the mean over all updates, whoever gets them
     oldest = max(stale) + 1
     settling = _settling(exact, summary.start) if routed else 0.0

@@ -12,11 +12,11 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan, plan_for
 from sojourn.random import START, keys
-from sojourn.scenario import QUEUED, Scenario
+from sojourn.scenario import Scenario
+from sojourn.timing.dispatch.without_queues import Scratch, WithoutQueues
 from sojourn.timing.simulate import drive, jump_chain
 from sojourn.timing.simulate.engine import Engine
 from sojourn.timing.simulate.jump_chain import Tally
-from sojourn.timing.simulate.rounds import Scratch, play_periods, play_rounds
 from sojourn.timing.simulate.start import place
 from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT
 
@@ -62,7 +62,7 @@ def runner(
     plan = plan_for(fleet, plan)
     mine = keys(seed, replication)
     rng = np.random.default_rng(int(mine[START]))
-    if scene.dispatcher.name not in QUEUED:
+    if not scene.dispatcher.queued:
         if engine == "jump chain":
             raise InvalidInput(f"the jump chain knows only routed tasks, got {scene.dispatcher.name}; use engine auto")
         return _Rounds(fleet, plan, scene, mine)
@@ -189,19 +189,14 @@ class _Rounds:
     """Rounds with a barrier, and periodic calls: whole rounds or periods at a time."""
 
     def __init__(self, fleet: Fleet, plan: Plan, scene: Scenario, mine: NDArray[np.uint64]) -> None:
-        self._scene, self._fleet = scene, fleet
+        self._fleet = fleet
         self.name = scene.dispatcher.name
         self._engine = self._build(fleet, plan, scene, mine)
-        if self.name == "periodic":
-            self._tasks = self._batch = _number("contacts", scene.dispatcher.contacts, fleet.clients, "clients")
-            if plan.concurrency != fleet.clients:
-                sizes = f"got {plan.concurrency} and {fleet.clients} clients"
-                raise InvalidInput(f"dispatcher periodic keeps every client at work: concurrency must be n, {sizes}")
-            if not (np.isinf(fleet.uplink_rate).all() and np.isinf(fleet.downlink_rate).all()):
-                raise InvalidInput("dispatcher periodic has its interaction time instead of links; remove the links")
-        else:
-            self._tasks = _number("concurrency", plan.concurrency, fleet.clients, "clients")
-            self._batch = _number("wait", scene.dispatcher.wait or self._tasks, self._tasks, "tasks of a round")
+        kind = scene.dispatcher.kind
+        assert isinstance(kind, WithoutQueues)
+        self._kind = kind
+        self._tasks = kind.tasks(fleet, plan)
+        self._batch = kind.applied(self._tasks)
         size = self._tasks
         self._scratch = Scratch(np.empty(size), np.empty(size), np.empty(size), np.empty(size, np.int64))
 
@@ -231,11 +226,7 @@ class _Rounds:
     def _play(self, number: int) -> dict[str, NDArray[Any]]:
         """Play so many rounds or periods."""
         out = drive.task_rows(number * self._tasks)
-        how = self._scene.dispatcher
-        if self.name == "periodic":
-            play_periods(self._engine, out, number, self._batch, how.waiting + how.interaction)
-        else:
-            play_rounds(self._engine, self._scratch, out, number, self._batch, how.interaction)
+        self._kind.play(self._engine, self._scratch, out, number)
         return out._asdict()
 
     def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
@@ -304,9 +295,3 @@ def _unfinished(size: int) -> dict[str, NDArray[Any]]:
         "work": np.zeros(size, dtype=np.int32),
         "fate": np.full(size, IN_FLIGHT, dtype=np.int8),
     }
-
-
-def _number(name: str, value: int | None, most: int, of: str) -> int:
-    if value is None or not 1 <= value <= most:
-        raise InvalidInput(f"{name} must be between 1 and the {most} {of} for this dispatcher, got {value}")
-    return int(value)

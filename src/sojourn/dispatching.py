@@ -1,0 +1,179 @@
+"""What a dispatcher must define, and the table of dispatchers; one file per dispatcher in `sojourn.timing.dispatch`.
+
+A dispatcher of one's own is a frozen dataclass whose fields are its options:
+
+    @register
+    @dataclass(frozen=True)
+    class Shortest(DispatcherKind):
+        name = "shortest"          # --dispatcher shortest, or package.module:Shortest without `register`
+
+        @staticmethod
+        def choose(state, finisher, key):     # compiled; see `State`
+            return ..., prob, key
+
+What it does not define is an error when it is registered. The package's own are imported when they are named: their
+compiled choices belong to the simulator.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.own_code import names_code, own_call
+from sojourn.plan import MOST_TASKS, Plan
+from sojourn.shown import short
+from sojourn.types import Floats, Integers
+
+QUEUED = ("routed", "pure", "shuffled", "idle")
+DISPATCHERS = (*QUEUED, "rounds", "periodic")
+HOMES = {name: f"sojourn.timing.dispatch.{name}" for name in DISPATCHERS}
+
+REQUIRED = {
+    "name": "its name in text",
+    "choose": "(state, finisher, key) -> (client, probability, next key), compiled for the simulator",
+}
+"""What a dispatcher of one's own defines."""
+
+_TABLE: dict[str, "type[DispatcherKind]"] = {}
+
+Kind = TypeVar("Kind", bound="type[DispatcherKind]")
+
+
+class State(NamedTuple):
+    """What a dispatcher of one's own sees when it chooses; it may change `memory`, and nothing else."""
+
+    tasks: Integers
+    """Of each client: tasks that it has been sent and that have not ended."""
+    idle: Integers
+    """Clients without a task, in no order."""
+    sampling: Floats
+    """Of each client: the plan's sampling probability."""
+    memory: Floats
+    """Numbers of its own, kept from one choice to the next: at first what its method `memory` says."""
+    clock: float
+    """The time."""
+    step: int
+    """Updates applied so far."""
+
+
+@dataclass(frozen=True)
+class DispatcherKind:
+    """Who gets the next task; `REQUIRED` says what a dispatcher of one's own defines."""
+
+    name: ClassVar[str]
+    queued: ClassVar[bool] = True
+    """Whether tasks wait in queues at their clients; False = the server acts by itself (only the package's can)."""
+
+    def check(self, fleet: Fleet, plan: Plan) -> None:
+        """An error where fleet and plan do not go with it."""
+
+    def memory(self, clients: int) -> tuple[float, ...]:
+        """Numbers that `choose` finds in `state.memory` at first: the options, in their order."""
+        return tuple(float(getattr(self, item.name)) for item in fields(self))
+
+    @staticmethod
+    def choose(state: State, finisher: int, key: np.uint64) -> tuple[int, float, np.uint64]:
+        """The client that gets the next task, the probability with which it was drawn, the stream's next key.
+
+        `finisher` is the client whose task has just ended. The function is compiled by numba; `sojourn.random` has
+        numbers from a key.
+        """
+        raise NotImplementedError
+
+    def check_time(self, key: str) -> None:
+        """An error unless the option is a time."""
+        value = getattr(self, key)
+        if not (math.isfinite(value) and value >= 0):
+            raise InvalidInput(f"dispatcher {self.name}: {key} must be non-negative and finite, got {value}")
+
+    def check_count(self, key: str) -> None:
+        """An error unless the option is a number of clients or tasks, or None."""
+        count = getattr(self, key)
+        if count is not None and not (1 <= count <= MOST_TASKS and count == int(count)):
+            raise InvalidInput(f"dispatcher {self.name}: {key} must be a whole number of at least 1, got {count}")
+
+
+def register(dispatcher: Kind) -> Kind:
+    """Add a dispatcher to those that can be named; what it does not define is an error."""
+    check_complete(dispatcher)
+    name = dispatcher.name
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise InvalidInput(
+            f"dispatcher {dispatcher.__name__}: name must be small letters, digits, '-', got '{short(name)}'"
+        )
+    if HOMES.get(name, dispatcher.__module__) != dispatcher.__module__ or (
+        name in _TABLE and place(_TABLE[name]) != place(dispatcher)
+    ):
+        raise InvalidInput(f"dispatcher {dispatcher.__name__}: the name '{name}' is taken; give it another one")
+    _TABLE[name] = dispatcher
+    return dispatcher
+
+
+def check_complete(dispatcher: object) -> None:
+    """An error that names all that is missing where a class does not define a whole dispatcher."""
+    if not (isinstance(dispatcher, type) and issubclass(dispatcher, DispatcherKind)):
+        raise InvalidInput(
+            f"a dispatcher must be a class derived from sojourn.dispatching.DispatcherKind, got {dispatcher!r}"
+        )
+    own = is_dataclass(dispatcher) and "__dataclass_fields__" in vars(dispatcher)
+    if not own or not dispatcher.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise InvalidInput(
+            f"dispatcher {dispatcher.__name__} must be a frozen dataclass whose fields are its options; "
+            "write @dataclass(frozen=True) above it"
+        )
+    if dispatcher.__module__ == HOMES.get(getattr(dispatcher, "name", "")):
+        return  # one of the package's, whose choice is a branch of the engine
+    if not dispatcher.queued:
+        raise InvalidInput(f"dispatcher {dispatcher.__name__}: queued must be True for a dispatcher of one's own")
+    missing = [
+        f"{key} ({what})"
+        for key, what in REQUIRED.items()
+        if getattr(dispatcher, key, None) is getattr(DispatcherKind, key, None)
+    ]
+    if missing:
+        raise InvalidInput(f"dispatcher {dispatcher.__name__} does not define {', '.join(missing)}; write them")
+
+
+def dispatcher_class(name: str) -> type[DispatcherKind]:
+    """The class of a dispatcher by its name."""
+    if name in HOMES:
+        import_module(HOMES[name])
+    if name not in _TABLE:
+        known = ", ".join([*DISPATCHERS, *(one for one in _TABLE if one not in DISPATCHERS)])
+        raise InvalidInput(f"dispatcher must be one of {known}, got '{short(name)}'")
+    return _TABLE[name]
+
+
+def own_dispatcher(text: str) -> DispatcherKind | None:
+    """The dispatcher of one's own that a text describes; None where it names one of the package's, or none."""
+    name, bracket, rest = text.strip().partition("(")
+    if name.strip() in _TABLE and name.strip() not in HOMES:
+        text = f"{place(_TABLE[name.strip()])}{bracket}{rest}"
+    elif not names_code(text):
+        return None
+    found = own_call("dispatcher", text)
+    check_complete(type(found))
+    assert isinstance(found, DispatcherKind)
+    return found
+
+
+def made(name: str, options: Mapping[str, Any]) -> DispatcherKind:
+    """One of the package's dispatchers, with the options that were given."""
+    found = dispatcher_class(name)
+    known = {item.name for item in fields(found)}
+    for key, value in options.items():
+        if key not in known:
+            raise InvalidInput(f"dispatcher {name} has no option {key}, got {value}; leave it out")
+    return found(**options)
+
+
+def place(dispatcher: type[DispatcherKind]) -> str:
+    """Where a class is: `package.module:Class`."""
+    return f"{dispatcher.__module__}:{dispatcher.__qualname__}"

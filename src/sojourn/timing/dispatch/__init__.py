@@ -1,0 +1,1 @@
+"""Dispatchers: one file each. Who gets the next task, with which options, on which fleets and plans."""

@@ -1,0 +1,24 @@
+"""pure: the client that has just finished."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sojourn.compiled import hot
+from sojourn.dispatching import DispatcherKind, register
+
+if TYPE_CHECKING:
+    from sojourn.timing.simulate.engine import Engine
+
+
+@hot
+def choose_pure(e: "Engine", finisher: int) -> tuple[int, float]:
+    """Whoever is back gets the next task."""
+    return finisher, 1.0 / e.clients.size
+
+
+@register
+@dataclass(frozen=True)
+class Pure(DispatcherKind):
+    """Every client keeps the tasks that it began with."""
+
+    name = "pure"

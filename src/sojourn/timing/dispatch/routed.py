@@ -1,0 +1,38 @@
+"""routed: a client drawn by its sampling probability; a busy one queues the task. The paper's network, the default."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sojourn.compiled import hot
+from sojourn.dispatching import DispatcherKind, register
+from sojourn.random import MOVE, mix, unit
+
+if TYPE_CHECKING:
+    from sojourn.timing.simulate.engine import Engine
+
+
+@hot
+def choose_routed(e: "Engine") -> tuple[int, float]:
+    """A group by the alias table, then one of its clients."""
+    key = e.world[0].routing + MOVE
+    column = unit(mix(key)) * e.groups.size
+    group = np.uint32(column)
+    if column - group >= e.groups[group].keep:
+        group = np.uint32(e.groups[group].other)
+    client: Any = np.int64(e.groups[group].first)
+    members = e.groups[group].members
+    if members > 1:
+        key += MOVE
+        client += np.int64(np.uint32(unit(mix(key)) * members))
+    e.world[0].routing = key
+    return client, e.groups[group].sampling
+
+
+@register
+@dataclass(frozen=True)
+class Routed(DispatcherKind):
+    """By the plan's sampling probabilities."""
+
+    name = "routed"

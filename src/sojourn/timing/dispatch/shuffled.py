@@ -1,0 +1,34 @@
+"""shuffled: clients in a random order, a new order when all have had their turn."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sojourn.compiled import hot
+from sojourn.dispatching import DispatcherKind, register
+from sojourn.random import MOVE, mix, unit
+
+if TYPE_CHECKING:
+    from sojourn.timing.simulate.engine import Engine
+
+
+@hot
+def choose_shuffled(e: "Engine") -> tuple[int, float]:
+    """The order is made as it is used: each turn takes one of those that have not had theirs."""
+    clients = e.clients.size
+    key = e.world[0].routing + MOVE
+    e.world[0].routing = key
+    turn = e.world[0].turn
+    e.world[0].turn = (turn + 1) % clients
+    other = turn + np.int64(unit(mix(key)) * (clients - turn))
+    e.order[turn], e.order[other] = e.order[other], e.order[turn]
+    return e.order[turn], 1.0 / clients
+
+
+@register
+@dataclass(frozen=True)
+class Shuffled(DispatcherKind):
+    """Everyone is asked equally often."""
+
+    name = "shuffled"
