@@ -7,9 +7,8 @@ from c_compiler import FLAGS, CSide
 from case import Case
 from numpy.typing import NDArray
 
-from sojourn.random import EDGE, HEIGHT, ROUTING, SERVICE, keys
+from sojourn.random import EDGE, HEIGHT, NORMAL_EDGE, NORMAL_HEIGHT, ROUTING, SERVICE, keys
 from sojourn.timing.simulate.alias import alias_table
-from sojourn.timing.simulate.draws import NORMAL_EDGE, NORMAL_HEIGHT
 from sojourn.timing.simulate.event_tree import NO_SEAT, empty
 
 # the structures of event_tree.c

@@ -96,7 +96,7 @@ static inline event pop(struct run *run)
     return first;
 }
 
-/* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/timing/simulate/draws.py. */
+/* A standard normal by Marsaglia and Tsang's layers, as in src/sojourn/random.py. */
 static inline double normal(const double *edge, const double *height, uint64_t key)
 {
     for (;;) {

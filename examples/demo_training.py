@@ -15,7 +15,7 @@ from rich.table import Table
 from sojourn import Fleet, goal, make_plan
 from sojourn.experiments.training import train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.report.training_figures import curves
 
 FLEET = Fleet.of(fast=(5, 8.0), slow=(5, 1.0))

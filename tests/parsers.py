@@ -18,7 +18,7 @@ from sojourn import Fleet, Law, Plan, analyze
 from sojourn.availability import Availability
 from sojourn.calibration import Calibration
 from sojourn.cli import promises
-from sojourn.cli.arguments import override, whole
+from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
@@ -43,6 +43,7 @@ from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
+from sojourn.scenario_text import override
 from sojourn.trace import Trace
 
 torch.set_num_threads(1)

@@ -12,7 +12,10 @@ from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic
+
+from sojourn.errors import InvalidInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -105,3 +108,65 @@ def lesser(_: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
 
     integer = numba.types.int64
     return numba.types.UniTuple(integer, 2)(integer, integer, integer, integer), generate
+
+
+# What a draw of one's own looks like from outside: double draw(const double *numbers, int64 size, uint64 *key).
+_DRAW = numba.types.float64(
+    numba.types.CPointer(numba.types.float64), numba.types.int64, numba.types.CPointer(numba.types.uint64)
+)
+_made: dict[Any, tuple[int, Any]] = {}  # what has an address must not be collected
+
+
+def _compiled_as(what: str, function: Any, arguments: tuple[Any, ...], result: Any, rule: str) -> Any:
+    """A function of a stranger's compiled for these arguments; one sentence where that does not work."""
+    inner = function if hasattr(function, "py_func") else numba.njit(nogil=True, error_model="numpy")(function)
+    try:
+        inner.compile(arguments)
+    except NumbaError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = next((line for line in lines if not line.startswith("Failed in")), "")
+        raise InvalidInput(f"{what} cannot be compiled: {reason[:200]}; it must be {rule}") from error
+    found = inner.overloads[arguments].signature.return_type
+    if found != result and not (isinstance(found, numba.types.BaseTuple) and tuple(found) == tuple(result)):
+        raise InvalidInput(f"{what} must return {result}, got {found}; it must be {rule}")
+    return inner
+
+
+def draw_address(name: str, function: Any) -> int:
+    """The address of a law's compiled draw, `(numbers, key) -> (duration, next key)`."""
+    if function not in _made:
+        number, key = numba.types.float64, numba.types.uint64
+        inner = _compiled_as(
+            f"law {name}: compiled_draw",
+            function,
+            (numba.types.Array(number, 1, "C"), key),
+            numba.types.Tuple((number, key)),
+            "(numbers: array, key: uint64) -> (float, uint64) in what numba can compile",
+        )
+
+        @numba.cfunc(_DRAW, nopython=True, error_model="numpy")  # type: ignore[untyped-decorator]
+        def outer(numbers: Any, size: Any, key: Any) -> Any:
+            x, following = inner(numba.carray(numbers, (size,)), key[0])
+            key[0] = following
+            return x
+
+        _made[function] = outer.address, outer
+    return _made[function][0]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_draw(_: Any, address: Any, values: Any, first: Any, size: Any, key: Any) -> Any:
+    """Call a draw by its address, with `size` numbers of `values` from `first` on: (duration, the next key)."""
+    double, word = ir.DoubleType(), ir.IntType(64)
+
+    def generate(context: Any, build: Any, signature: Any, words: Any) -> Any:
+        where, numbers, start, count, before = words
+        room = numba.core.cgutils.alloca_once_value(build, before)
+        data = context.make_array(signature.args[1])(context, build, numbers).data
+        kind = ir.FunctionType(double, [double.as_pointer(), word, word.as_pointer()])
+        function = build.inttoptr(where, kind.as_pointer())
+        x = build.call(function, [build.gep(data, [start]), count, room])
+        return context.make_tuple(build, signature.return_type, [x, build.load(room)])
+
+    number, index, bits = numba.types.float64, numba.types.int64, numba.types.uint64
+    return numba.types.Tuple((number, bits))(index, values, index, index, bits), generate

@@ -43,7 +43,7 @@ def _name(value: object) -> str:
 
 
 def _law(value: object) -> Law:
-    return Law.parse(str(value))
+    return Law.parse(str(value), run_code=False)
 
 
 # column -> (how to read a cell, what the cell is called in an error, default; None = required)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sojourn import Fleet, Plan, simulate
+from sojourn import Fleet, Plan, Trace, simulate
 from sojourn.cli.main import app
 from sojourn.errors import SojournError
 
@@ -87,6 +87,24 @@ def test_a_recorded_trace_that_says_nothing_of_itself_is_trained_along_with_a_no
     replace(trace, metadata={}).save(tmp_path / "trace.parquet")
     said = call(fleet, "--trace", tmp_path / "trace.parquet", "-C", 5, "--out", tmp_path / "run").output
     assert "the trace does not say its fleet_hash, plan_hash, dispatcher, concurrency" in said
+
+
+def test_the_world_of_simulate_is_given_in_the_same_words(fleet, tmp_path):
+    world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", "5:deterministic"]
+    world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
+    path = tmp_path / "trace.parquet"
+    how = ["-C", 5, "--steps", 60, "--seed", 3, "--start", "one-each", "--engine", "events", "--out", path]
+    result = CliRunner().invoke(app, ["simulate", str(fleet), *map(str, [*world, *how])])
+    assert result.exit_code == 0, result.output
+    call(fleet, *world, "-C", 5, "--steps", 60, "--seed", 3, "--out", tmp_path / "flags")
+    assert Trace.load(tmp_path / "flags" / "trace.parquet").hash == Trace.load(path).hash
+    keys = {"law": "fast=deterministic; slow=gamma(shape=2)", "uplink": "5:deterministic", "server_rate": 30.0}
+    keys |= {"dispatcher": "pure", "availability": "churn(on=50, off=5)", "fleet": str(fleet), "concurrency": 5}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {**keys, "steps": 60, "seed": 3}.items()]
+    (tmp_path / "run.toml").write_text("\n".join(lines))
+    call("--config", tmp_path / "run.toml", "--out", tmp_path / "file")
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("flags", "file")]
+    assert models[0] == models[1]
 
 
 def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):

@@ -12,9 +12,8 @@ from sojourn.cli.main import run
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.experiments.statistics import AXES
-from sojourn.report.comparison_figures import comparison_picture
 from sojourn.report.figures import MOST_NAME, MOST_WORDS, staleness_histograms, who_holds_what, words
-from sojourn.report.training_figures import curves
+from sojourn.report.training_figures import comparison_picture, curves
 from sojourn.shown import quoted, short, visible
 from sojourn.trace import APPLIED, Trace
 

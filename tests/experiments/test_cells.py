@@ -12,7 +12,7 @@ from sojourn.cli.main import app
 from sojourn.errors import InvalidInput
 from sojourn.experiments.cells import Cells, ended
 from sojourn.experiments.run_cells import run_cells
-from sojourn.learning.run.read_metrics import NEEDED
+from sojourn.learning.run.metrics import NEEDED
 
 
 @pytest.fixture

@@ -24,12 +24,18 @@ from sojourn.learning.calibrate.estimates import (
     mean_over_clients,
 )
 from sojourn.learning.calibrate.gap import descended, gap, measure_gap
-from sojourn.learning.calibrate.gradients import gather
-from sojourn.learning.calibrate.heterogeneity import distances, farther, largest_heterogeneity, mean_heterogeneity
-from sojourn.learning.calibrate.lanczos import lanczos
-from sojourn.learning.calibrate.noise import largest_noise, mean_noise, variances
+from sojourn.learning.calibrate.gradients import Design, batch, gather, still
+from sojourn.learning.calibrate.noise import (
+    distances,
+    farther,
+    largest_heterogeneity,
+    largest_noise,
+    mean_heterogeneity,
+    mean_noise,
+    variances,
+)
 from sojourn.learning.calibrate.objective import Objective, choose
-from sojourn.learning.calibrate.sample import Design, batch, still
+from sojourn.learning.calibrate.smoothness import lanczos
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.models.small import Binary, Point

@@ -13,7 +13,7 @@ from sojourn.experiments.training import open_run
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.given import dataset_of
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 
 HERE = __name__
 WORDS = 7
@@ -134,13 +134,8 @@ def test_loss_and_metrics_of_ones_own(fleet, tmp_path):
 
 
 def test_several_labels_are_learnt_by_binary_cross_entropy(fleet, tmp_path):
-    words = {
-        "data": f"{HERE}:tags",
-        "model": f"{HERE}:linear(outputs=3)",
-        "loss": "binary-cross-entropy",
-        "step_size": 1.0,
-    }
-    _, rows = trained(fleet, tmp_path / "run", **words)
+    words = {"data": f"{HERE}:tags", "model": f"{HERE}:linear(outputs=3)", "loss": "binary-cross-entropy"}
+    _, rows = trained(fleet, tmp_path / "run", step_size=1.0, **words)
     assert rows[-1]["label_accuracy"] > 0.9
 
 

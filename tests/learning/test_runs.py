@@ -17,7 +17,7 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.replay import Diverged
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.learning.run.store import Store
 from sojourn.trace import Trace
 

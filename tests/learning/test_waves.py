@@ -15,7 +15,7 @@ from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.learning.run.run import Run, together
 
 torch.set_num_threads(1)

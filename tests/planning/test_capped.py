@@ -7,11 +7,11 @@ import pytest
 
 from sojourn import Fleet, InvalidInput, Plan, goal, make_plan
 from sojourn.planning.bound import multipliers, search, sequential
-from sojourn.planning.bound.capped import best_within_cap
 from sojourn.planning.bound.carriers import carrying
 from sojourn.planning.bound.comparison import sensitivity
 from sojourn.planning.bound.family import ByLabel, ByPower
 from sojourn.planning.bound.problem import Problem, judged
+from sojourn.planning.bound.sampling import best_within_cap
 from sojourn.planning.bound.search import Limits
 
 SMALL = Fleet.of(fast=(6, 8.0), medium=(3, 2.0), slow=(4, 1.0))

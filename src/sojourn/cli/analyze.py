@@ -47,11 +47,12 @@ def analyze(
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
     """
-    from sojourn.cli.arguments import check_free, override, tasks_of
+    from sojourn.cli.arguments import check_free, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import attempts, print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
+    from sojourn.scenario_text import override
     from sojourn.timing.exact.analysis import analyze as solve
     from sojourn.timing.exact.scaling import regime
 

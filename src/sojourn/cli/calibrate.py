@@ -133,7 +133,7 @@ def _print(found: "Calibration") -> None:
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
-    from sojourn.learning.calibrate.sample import ROUNDS
+    from sojourn.learning.calibrate.gradients import ROUNDS
 
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:

@@ -24,12 +24,13 @@ from sojourn.cli.cell_options import (
 )
 from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import SojournError
+from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
     from sojourn.experiments.comparison import Comparison
 
-SHARED = ("time", "steps", "data", "partition", "model", "loss", "concurrency")
+SHARED = ("time", "steps", "data", "partition", "model", "loss", "concurrency", *keys(part="world"), "dispatcher")
 """Keys of a run, the same for all, with flags of their own; the others by --set."""
 
 
@@ -156,7 +157,7 @@ def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
 
 def _draw(comparison: "Comparison", compared: "Compared") -> None:
     from sojourn.cli.show import plural
-    from sojourn.report.comparison_figures import comparison_picture
+    from sojourn.report.training_figures import comparison_picture
 
     key, target = compared.table[0]["judged_by"], comparison.target
     line = target.value if target is not None and target.key == key else None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import whole
+from sojourn.cli.arguments import joined, whole
 from sojourn.learning.run.config import keys
 from sojourn.run_keys import Key
 
@@ -42,7 +42,8 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 def _parameter(key: Key) -> inspect.Parameter:
     """A key as typer reads it; whole numbers are read as text, since `1e6` is one."""
-    kind: Any = Path if key.path else str if key.whole or "float" not in key.kind else float
+    plain: Any = float if "float" in key.kind else str
+    kind: Any = list[str] if key.several else Path if key.path else plain
     if key.name == "fleet":
         told: Any = typer.Argument(help=key.help)
     else:
@@ -59,4 +60,6 @@ def _parameter(key: Key) -> inspect.Parameter:
 def _value(key: Key, value: Any) -> Any:
     if key.path:
         return str(value)
+    if key.several:
+        return joined(value)
     return whole(key.name.replace("_", "-"), value) if key.whole else value

@@ -52,6 +52,8 @@ def train(
 
     - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --step-size 0.05 --out fedbuff/`
 
+    - `sojourn train fleet.csv --law "lognormal(sigma=1)" --uplink 5 --availability "churn(on=100, off=20)" --out run/`
+
     - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
 
     - `sojourn train --config run.toml --out run/ --resume`
@@ -197,7 +199,7 @@ def _say(runs: "list[Run]") -> None:
 
 
 def _draw(runs: "list[Run]", out: Path) -> None:
-    from sojourn.learning.run.read_metrics import read_metrics
+    from sojourn.learning.run.metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves
 

@@ -22,8 +22,10 @@ from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.learning.run.config import OLD_KEYS, TrainConfig, keys, renamed
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.plan_text import plan_of
+from sojourn.scenario import Scenario
+from sojourn.scenario_text import availability_of
 from sojourn.shown import quoted
 from sojourn.trace import Trace
 from sojourn.values import LARGEST, items, optional_number, table, text, whole
@@ -36,7 +38,7 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 )
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
-_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
+_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
@@ -56,12 +58,12 @@ class Cell:
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
         facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts = {key: value for key, value in facts.items() if value is not None or key not in keys(later=True)}
         facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
-        for key in keys(later=True):
-            if facts[key] is None:
-                del facts[key]
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
+        if self.config.availability is not None:
+            facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
         if self.config.trace is not None:
             facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]

@@ -21,7 +21,7 @@ JUDGED = ("loss", "accuracy")
 MOST_ALGORITHMS = 10_000
 MOST_EXTENSIONS = 1000
 # what makes a comparison fair is the same for all: the world, the data, the objective, the budget
-FAIR = ("fleet", "length", "data", "partition", "model", "seed", "arithmetic", "execution", "judging")
+FAIR = ("fleet", "world", "length", "data", "partition", "model", "seed", "arithmetic", "execution", "judging")
 COMMON = (*(name for name, one in keys().items() if one.part in FAIR), "order", "batch_size", "weights")
 OLD_KEYS = {"method": "algorithm", "rates": "step_sizes"}
 """What keys of a comparison were called before, and what they are called now."""

@@ -3,35 +3,28 @@
 A law says how a duration varies around its mean; the mean itself is `1 / rate` and lives in the Fleet. The text
 form, used in CSV, TOML and on the command line, is the name with its parameter: `exponential`, `deterministic`,
 `lognormal(sigma=1)`, `gamma(shape=2)`, `erlang(shape=3)`, `weibull(shape=0.7)`, `hyperexponential(scv=4)`,
-`empirical(0.5 1 1.5)`.
+`empirical(0.5 1 1.5)`; a law of one's own is `package.module:Class(key=value)`, or the name under which it is
+registered. What a law is, all of it, stands in its own file beside this one: see `sojourn.laws.kind`.
 """
 
-import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sojourn.errors import InvalidInput
+from sojourn.laws.kind import LawKind, check_complete, imported, law_class, name_of
 from sojourn.shown import short
+from sojourn.types import Floats
 
-# name -> (name of the parameter, what it must be greater than); None = no parameter
-PARAMETERS: dict[str, tuple[str, float] | None] = {
-    "exponential": None,
-    "deterministic": None,
-    "lognormal": ("sigma", 0.0),
-    "gamma": ("shape", 0.0),
-    "weibull": ("shape", 0.0),
-    "hyperexponential": ("scv", 1.0),
-    "empirical": None,
-}
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
 MOST_CHARACTERS = 1000  # of any other law
 
-_TEXT = re.compile(r"([a-z]+)(?:\s*\(\s*([a-z]+)\s*=\s*([^)\s]+)\s*\))?")
-_EMPIRICAL = re.compile(r"empirical\s*\(([^)]*)\)")
+_TEXT = re.compile(r"([a-z][a-z0-9-]*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)\s*(?:\(([^()]*)\))?")
 
 
 @dataclass(frozen=True)
@@ -47,29 +40,50 @@ class Law:
     """
 
     name: str = "exponential"
-    """One of the names in `PARAMETERS`."""
+    """Name of a law, or where a law of one's own is: `package.module:Class`."""
     parameter: float | None = None
-    """The law's only parameter, None where it has none."""
+    """The law's parameter, the first one where it has several, None where it has none."""
     durations: tuple[float, ...] = ()
     """Empirical law: equally likely values with mean one."""
+    others: tuple[float, ...] = field(default=(), repr=False)
+    """The other parameters of a law of one's own, in the order of its fields."""
 
     def __post_init__(self) -> None:
-        if self.name not in PARAMETERS:
-            raise InvalidInput(f"law must be one of {', '.join(PARAMETERS)} (or erlang), got '{short(self.name)}'")
+        if (self.name, self.parameter, self.durations, self.others) != ("exponential", None, (), ()):
+            _ = self.kind  # the exponential law is made later: what only mentions it stays light
+
+    @cached_property
+    def kind(self) -> LawKind:
+        """All that is known of the law: moments, survival, likelihood, draws."""
+        found = law_class(self.name)
         if (self.name == "empirical") != bool(self.durations):
             raise InvalidInput("the empirical law, and only it, needs durations; use Law.empirical([...])")
-        if self.durations and not abs(float(np.mean(self.durations)) - 1) < 1e-9:
-            raise InvalidInput("the durations of an empirical law must have mean one; use Law.empirical to scale them")
-        rule = PARAMETERS[self.name]
-        if rule is None:
-            if self.parameter is not None:
-                raise InvalidInput(f"law {self.name} takes no parameter, got {self.parameter}; write just {self.name}")
-            return
-        key, low = rule
-        if self.parameter is None:
-            raise InvalidInput(f"law {self.name} needs its parameter {key}; write for example {self.name}({key}=2)")
-        if not (math.isfinite(self.parameter) and self.parameter > low):
-            raise InvalidInput(f"law {self.name}: {key} must be finite and > {low:g}, got {self.parameter}")
+        if self.durations:
+            return found(self.durations)  # type: ignore[call-arg]
+        keys = [item.name for item in fields(found)]
+        given = (*(() if self.parameter is None else (self.parameter,)), *self.others)
+        if len(given) > len(keys):
+            most = "no parameter" if not keys else f"only {', '.join(keys)}"
+            raise InvalidInput(f"law {self.name} takes {most}, got {given[-1]}; write just {self.name}")
+        if len(given) < len(keys):
+            raise InvalidInput(
+                f"law {self.name} needs its parameter {keys[len(given)]}; "
+                f"write for example {self.name}({', '.join(f'{key}=2' for key in keys)})"
+            )
+        return found(*given)
+
+    @classmethod
+    def of(cls, kind: LawKind) -> "Law":
+        """The law that an object of one's own describes."""
+        check_complete(type(kind))
+        return cls._made(name_of(type(kind)), kind)
+
+    @classmethod
+    def _made(cls, name: str, kind: LawKind) -> "Law":
+        values: tuple[Any, ...] = tuple(getattr(kind, item.name) for item in fields(kind))
+        if name == "empirical":
+            return cls(name, durations=values[0])
+        return cls(name, values[0] if values else None, others=values[1:])
 
     @classmethod
     def empirical(cls, durations: Iterable[float]) -> "Law":
@@ -83,56 +97,32 @@ class Law:
         return cls("empirical", durations=tuple(scaled.tolist()))
 
     @classmethod
-    def parse(cls, text: str) -> "Law":
-        """Read the text form."""
-        measured = _EMPIRICAL.fullmatch(text.strip())
-        if measured is not None:
-            try:
-                durations = [float(word) for word in measured[1].split()]
-            except ValueError:
-                raise InvalidInput(
-                    f"empirical law: durations must be numbers with spaces between, got '{short(text)}'"
-                ) from None
-            return cls.empirical(durations)
-        if len(text) > MOST_CHARACTERS:
+    def parse(cls, text: str, run_code: bool = True) -> "Law":
+        """Read the text form; without `run_code` a law of one's own must have been imported before."""
+        stripped = text.strip()
+        if len(text) > MOST_CHARACTERS and not stripped.startswith("empirical"):
             raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
-        match = _TEXT.fullmatch(text.strip())
+        match = _TEXT.fullmatch(stripped)
         if match is None:
             raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{short(text)}'")
-        name, key, value = match.groups()
-        if key is None:
-            return cls(name)
-        if name == "erlang":
-            name, value = "gamma", _whole_shape(value)
-        rule = PARAMETERS.get(name)
-        if rule is not None and key != rule[0]:
-            way_out = f"write {name}({rule[0]}={short(value)})"
-            raise InvalidInput(f"law {name} has the parameter {rule[0]}, got '{short(key)}'; {way_out}")
-        try:
-            number = float(value)
-        except ValueError:
-            raise InvalidInput(f"law {name}: {key} must be a number, got '{short(value)}'") from None
-        return cls(name, number)
+        name, inside = match.groups()
+        if not (run_code or imported(name)):
+            raise InvalidInput(
+                f"law {short(name)} names code, which reading a file does not run; import its module first, "
+                "or give the law on the command line (--law)"
+            )
+        if stripped == "exponential":
+            return cls()
+        found = law_class(name)
+        options = found.read(name, inside)
+        if name == "empirical":
+            return cls.empirical(options["durations"])
+        return cls._made("gamma" if name == "erlang" else name, found(**options))
 
     @property
     def scv(self) -> float:
         """Squared coefficient of variation: variance over squared mean (1 for exponential, 0 for deterministic)."""
-        value = 1.0 if self.parameter is None else self.parameter
-        match self.name:
-            case "deterministic":
-                return 0.0
-            case "lognormal":
-                return math.expm1(value * value) if value < 26 else math.inf
-            case "gamma":
-                return 1.0 / value
-            case "weibull":
-                return _weibull_scv(1 / value)
-            case "hyperexponential":
-                return value
-            case "empirical":
-                return float(np.var(self.durations))
-            case _:
-                return 1.0
+        return self.kind.scv
 
     @property
     def longest(self) -> float:
@@ -141,36 +131,38 @@ class Law:
         >>> Law("deterministic").longest, Law("exponential").longest
         (1.0, inf)
         """
-        if self.name == "deterministic":
-            return 1.0
-        return max(self.durations) if self.durations else math.inf
+        return self.kind.longest
+
+    @property
+    def smooth(self) -> bool:
+        """Whether durations have a density; otherwise single values have a probability."""
+        return self.kind.smooth
+
+    def log_survival(self, x: Floats) -> Floats:
+        """Logarithm of the probability to last longer than `x`.
+
+        >>> Law().log_survival(np.array([0.0, 2.0]))
+        array([-0., -2.])
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.kind.log_survival(x))
+
+    def mean_beyond(self, x: Floats) -> Floats:
+        """Mean of a duration that is known to last longer than `x`.
+
+        >>> Law().mean_beyond(np.array([0.0, 2.0]))
+        array([1., 3.])
+        """
+        with np.errstate(divide="ignore"):
+            return np.maximum(self.kind.mean_beyond(x), x)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
+        """Random durations."""
+        return self.kind.draw(rng, size)
 
     def __str__(self) -> str:
-        if self.name == "empirical":
-            return f"empirical({' '.join(map(repr, self.durations))})"
-        rule = PARAMETERS[self.name]
-        if rule is None or self.parameter is None:
-            return self.name
-        return f"{self.name}({rule[0]}={_number(self.parameter)})"
-
-
-def _weibull_scv(x: float) -> float:
-    """Gamma(1 + 2x) / Gamma(1 + x)^2 - 1; by its series where the logarithms would cancel."""
-    if x < 1e-3:
-        return math.expm1(1.6449340668482264 * x**2 - 2.4041138063191886 * x**3 + 3.788131317988 * x**4)
-    logarithm = math.lgamma(1 + 2 * x) - 2 * math.lgamma(1 + x) if x < 1e300 else math.inf
-    return math.expm1(logarithm) if logarithm < 700 else math.inf
-
-
-def _whole_shape(value: str) -> str:
-    if not value.isdecimal() or float(value) < 1:
-        got = short(value)
-        raise InvalidInput(f"law erlang: shape must be a whole number of at least 1, got '{got}'; or use gamma")
-    return value
-
-
-def _number(value: float) -> str:
-    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+        inside = "" if self == EXPONENTIAL else self.kind.inside()
+        return f"{self.name}({inside})" if inside else self.name
 
 
 EXPONENTIAL = Law()

@@ -11,11 +11,13 @@ An AssertionError says which property fails, and how. For use in your tests:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOME = {"check_algorithm": "algorithm"}
+_HOME = {"check_algorithm": "algorithm", "check_law": "law", "CheckFailed": "failure"}
 __all__ = list(_HOME)  # loaded when first used: algorithms need torch, laws do not
 
 if TYPE_CHECKING:
     from sojourn.testing.algorithm import check_algorithm as check_algorithm
+    from sojourn.testing.failure import CheckFailed as CheckFailed
+    from sojourn.testing.law import check_law as check_law
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,6 @@ from sojourn.timing.fit.choice import choose, product_limit
 from sojourn.timing.fit.from_trace import fit
 from sojourn.timing.fit.likelihood import Sample, of_law
 from sojourn.timing.fit.population import population
-from sojourn.timing.fit.shapes import draw, log_survival, mean_beyond
 from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT, LOST
 
 NAN = np.nan
@@ -55,7 +54,7 @@ def served(rates, law, until, rng, busy=1.0, clients=None):
     client, started, finished = [], [], []
     for number, rate in enumerate(rates):
         size = int(1.5 * until * rate + 8 * np.sqrt(until * rate * max(1, law.scv)) + 40)
-        duration = draw(law, rng, size) / rate
+        duration = law.draw(rng, size) / rate
         idle = np.where(rng.random(size) < busy, 0.0, rng.exponential(size=size) / rate)
         end = np.cumsum(idle + duration)
         seen = end - duration < until
@@ -137,20 +136,20 @@ def test_the_estimate_of_kaplan_and_meier_hands_on_what_was_cut_off():
 ])  # fmt: skip
 def test_survival_and_mean_beyond_an_age_are_those_of_scipy(law, known):
     x = np.array([0.0, 0.1, 0.7, 1.0, 3.0])
-    assert np.exp(log_survival(law, x)) == pytest.approx(known.sf(x))
-    assert mean_beyond(law, x) == pytest.approx([known.expect(lb=age) / known.sf(age) for age in x], rel=1e-5)
+    assert np.exp(law.log_survival(x)) == pytest.approx(known.sf(x))
+    assert law.mean_beyond(x) == pytest.approx([known.expect(lb=age) / known.sf(age) for age in x], rel=1e-5)
 
 
 @pytest.mark.parametrize("law", [*LAWS, Law("deterministic"), Law.empirical([1, 2, 6])], ids=str)
 def test_draws_agree_with_survival_and_mean_beyond(law):
-    x = draw(law, np.random.default_rng(1), 400_000)
+    x = law.draw(np.random.default_rng(1), 400_000)
     for age in (0.05, 0.5, 2.0):
         beyond = x[x > age]
-        survival = np.exp(log_survival(law, np.array([age])))[0]
+        survival = np.exp(law.log_survival(np.array([age])))[0]
         assert beyond.size / x.size == pytest.approx(survival, abs=5 * 0.5 / np.sqrt(x.size))
         if beyond.size > 100:
             error = 5 * beyond.std() / np.sqrt(beyond.size) + 1e-9
-            assert beyond.mean() == pytest.approx(mean_beyond(law, np.array([age]))[0], abs=error)
+            assert beyond.mean() == pytest.approx(law.mean_beyond(np.array([age]))[0], abs=error)
 
 
 def test_the_likelihood_is_that_of_the_proportions():
@@ -256,7 +255,7 @@ def test_p_values_are_uniform_when_the_law_is_true(law):
     rng = np.random.default_rng(9)
     small = []
     for _ in range(100):
-        x = draw(law, rng, 200)
+        x = law.draw(rng, 200)
         room = rng.exponential(3.0, 200)
         sample = Sample.of(np.minimum(x, room), room, x <= room, np.repeat(np.arange(8), 25))
         small.append(choose(sample, law.name).p_value < 0.1)

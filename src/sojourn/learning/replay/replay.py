@@ -21,8 +21,7 @@ from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, r
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
-from sojourn.learning.run.restored import check
-from sojourn.learning.storable import storable
+from sojourn.learning.storable import check, storable
 from sojourn.trace import Trace
 
 STATS_SHARE = 0.1  # of a client's statistics in the server's, each time it sends them

@@ -1,5 +1,6 @@
 """From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,13 +28,16 @@ from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, values
 from sojourn.own_code import names_code
+from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import QUEUED, Scenario
+from sojourn.scenario_text import filled, override
 
 STEPS = 1000
 STEP_SIZE = 0.1
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
+_CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
@@ -63,15 +67,14 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
     executor where model and local work are the same.
     """
-    fleet = Fleet.load(config.fleet)
+    fleet, given = fleet_and_plan(config)
     same = like is not None and values(like.config, part="data") == values(config, part="data")
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
     dealt = config.partition or ("iid" if dataset.owner is None else "natural")
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     step_size = config.step_size or given.step_size or STEP_SIZE
     chosen, local = _work(config, step_size)
-    plan, scenario = chosen.timing(fleet, given, local)
+    plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
     placed = like is not None and values(like.config, part="arithmetic") == values(config, part="arithmetic")
@@ -84,7 +87,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         step_size=step_size,
         local_step_size=local.step_size,
         concurrency=plan.concurrency,
-        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
+        start=None if config.trace else config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None and config.trace is None else config.steps,
         execution=execution(config, model, dataset),
     )
@@ -104,10 +107,28 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
 
 def check(config: TrainConfig) -> None:
     """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
-    fleet = Fleet.load(config.fleet)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    fleet, given = fleet_and_plan(config)
     chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE)
-    chosen.timing(fleet, given, local)
+    _timing(config, chosen, fleet, given, local)
+
+
+def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
+    """The fleet, with the laws and links of the configuration, and the plan for it."""
+    fleet = Fleet.load(config.fleet)
+    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    return override(fleet, plan, config.law, config.uplink, config.downlink)
+
+
+def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, local: Local) -> tuple[Plan, Scenario]:
+    """What the algorithm needs, with what it leaves open as the configuration says."""
+    plan, needed = chosen.timing(fleet, given, local)
+    scenario = filled(needed, chosen.name, config.dispatcher, config.server_rate, config.availability)
+    if scenario.dispatcher.name != needed.dispatcher.name and _CHOSEN.search(config.algorithm):
+        raise InvalidInput(
+            f"{config.algorithm} says who gets the next task, {needed.dispatcher.name}, and dispatcher is "
+            f"{scenario.dispatcher.name}; give one of them"
+        )
+    return plan, scenario
 
 
 def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:

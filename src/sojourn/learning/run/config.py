@@ -18,6 +18,9 @@ from sojourn.values import LARGEST
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """What keys were called before, and what they are called now."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
+LINK_HELP = (
+    "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
+)
 LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single precision
 
 
@@ -42,6 +45,34 @@ class TrainConfig:
         "Trace file (Parquet) to learn along, simulated or recorded (default: simulated now).",
         default=None,
         path=True,
+    )
+    law: str | None = run_key(
+        "world",
+        "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated.",
+        default=None,
+        several=True,
+        later=True,
+    )
+    uplink: str | None = run_key("world", LINK_HELP.format("Uplink"), default=None, several=True, later=True)
+    downlink: str | None = run_key("world", LINK_HELP.format("Downlink"), default=None, several=True, later=True)
+    server_rate: float | None = run_key(
+        "world",
+        "Updates that the server applies per unit of time, one after the other (default: at once).",
+        default=None,
+        later=True,
+    )
+    dispatcher: str | None = run_key(
+        "timing",
+        "Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+        "`pure`, `shuffled`, `idle`; `rounds(wait=8)`.",
+        default=None,
+        later=True,
+    )
+    availability: str | None = run_key(
+        "world",
+        "`churn(on=100, off=20)`, `diurnal(on=8, period=24)`, with `leave=lose`, `loss=0.01`, `drift=-0.001`; "
+        "or a TOML or CSV file.",
+        default=None,
     )
     algorithm: str = run_key(
         "algorithm",
@@ -170,6 +201,9 @@ class TrainConfig:
             )
         if self.steps is not None and self.time is not None:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
+        for key in ("availability", "server_rate", "start"):
+            if self.trace is not None and getattr(self, key) is not None:
+                raise InvalidInput(f"a trace has its timing already: {key} must not be given beside it; leave it out")
         for key in ("steps", "time", "step_size", "local_step_size", "evaluate_every", "concurrency"):
             value = getattr(self, key)
             if value is not None and not (isfinite(value) and value > 0):

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.laws.law import EXPONENTIAL, MOST_DURATIONS, Law
-from sojourn.timing.fit.likelihood import FAMILIES, Fitted, Sample, of_family, of_law
-from sojourn.timing.fit.shapes import draw, log_survival
+from sojourn.timing.fit.likelihood import FITTED, Fitted, Sample, of_family, of_law
 from sojourn.types import Floats
 
-CANDIDATES = ("exponential", *FAMILIES)
+CANDIDATES = ("exponential", *FITTED)
 TESTED = 2000  # durations that a test looks at: what it does not see at this size does not matter to a queue
 SAMPLES = 199
 FARTHER = 10
@@ -146,8 +145,8 @@ def distance_to(law: Law, sample: Sample, log_rate: Floats) -> float:
     """Kolmogorov-Smirnov distance between a law and the durations, each block at its rate."""
     points, mass = product_limit(sample.value * np.exp(log_rate)[sample.block], sample.finished)
     after = np.cumsum(mass)
-    expected = -np.expm1(log_survival(law, points))
-    if law.name in ("deterministic", "empirical"):  # jumps: compare only after equal values
+    expected = -np.expm1(law.log_survival(points))
+    if not law.smooth:  # jumps: compare only after equal values
         last = np.append(np.diff(points) > 0, True)
         return float(np.abs(after - expected)[last].max())
     return float(max(np.abs(after - expected).max(), np.abs(after - mass - expected).max()))
@@ -179,5 +178,5 @@ def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:
 
 def _like(sample: Sample, fitted: Fitted, rng: np.random.Generator) -> Sample:
     """A sample of the fitted law, cut off as the given one."""
-    value = draw(fitted.law, rng, sample.value.size) / np.exp(fitted.log_rate)[sample.block]
+    value = fitted.law.draw(rng, sample.value.size) / np.exp(fitted.log_rate)[sample.block]
     return Sample.of(np.minimum(value, sample.room), sample.room, value <= sample.room, sample.block)

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from sojourn.laws.law import Law
-from sojourn.timing.fit.shapes import mean_beyond
 from sojourn.timing.fit.units import Rows
 from sojourn.types import Floats
 
@@ -82,7 +81,7 @@ def _residuals(rows: Rows, rate: Floats, laws: Sequence[Law]) -> Floats:
     for law in {id(laws[unit]): laws[unit] for unit in np.unique(rows.unit[open_ended]).tolist()}.values():
         mine = np.array([one is law for one in laws])
         picked = open_ended & mine[rows.unit]
-        x[picked] = mean_beyond(law, x[picked])
+        x[picked] = law.mean_beyond(x[picked])
     return 1 - x
 
 

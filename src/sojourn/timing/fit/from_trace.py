@@ -18,7 +18,9 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.laws.law import EXPONENTIAL, PARAMETERS, Law
+from sojourn.laws.kind import law_class, law_names
+from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.own_code import names_code
 from sojourn.timing.fit import notes
 from sojourn.timing.fit.choice import CANDIDATES, Choice
 from sojourn.timing.fit.drift import drift_of, of_drift
@@ -136,9 +138,11 @@ def _wanted(law: Law | str | None) -> Law | str:
     text = law.strip()
     if text in ("auto", "empirical", *CANDIDATES):
         return text
-    if text in PARAMETERS or "(" in text:
+    if "(" not in text and (text in law_names() or names_code(text)) and law_class(text).searched is not None:
+        return text
+    if "(" in text or text in law_names() or names_code(text):
         return Law.parse(text)
-    raise InvalidInput(f"law must be auto, one of {', '.join(PARAMETERS)}, or a law with its parameter, got '{law}'")
+    raise InvalidInput(f"law must be auto, one of {', '.join(law_names())}, or a law with its parameter, got '{law}'")
 
 
 def _only_exponential(wanted: Law | str, law: Law | str | None) -> Law:

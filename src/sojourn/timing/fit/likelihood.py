@@ -11,22 +11,20 @@ exponential law look more regular than it is, as dividing by their own means wou
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import exp, lgamma, log, pi
+from math import exp, log, pi
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from sojourn.errors import InvalidInput
+from sojourn.laws.kind import law_class
 from sojourn.laws.law import EXPONENTIAL, Law
-from sojourn.timing.fit.shapes import log_survival, phase
 from sojourn.types import Flags, Floats, Integers
 
-# family -> range of the logarithm of its parameter (hyperexponential: of scv - 1)
-FAMILIES: dict[str, tuple[float, float]] = {
-    "gamma": (log(0.02), log(1e6)),
-    "weibull": (log(0.05), log(1e3)),
-    "lognormal": (log(1e-3), log(5.0)),
-    "hyperexponential": (log(1e-3), log(1e3)),
-}
+IMPOSSIBLE = -1e6  # instead of the logarithm of zero, so that rates at which a duration cannot be are left, not lost
+
+FITTED = ("gamma", "weibull", "lognormal", "hyperexponential")
+"""Families that compete when nobody says which law it is."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,11 @@ class Fitted:
 
 def of_law(law: Law, sample: Sample) -> Fitted:
     """Likelihood of a law that is fully given."""
-    if law.name in ("deterministic", "empirical"):
+    if not law.smooth:
         total = np.bincount(sample.block[sample.finished], sample.value[sample.finished])
         return Fitted(law, -np.inf, np.log(sample.count / total), sample.count)
     by_block, u = _by_block(law, sample)
-    width = 1 / np.sqrt(sample.count * _information(law))
+    width = 1 / np.sqrt(sample.count * law.kind.information())
     h = 0.2 * width
     for _ in range(60):
         low, middle, high = by_block(u - h), by_block(u), by_block(u + h)
@@ -131,7 +129,7 @@ def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:
     """The most likely law of a family; `near` restricts the search to its neighbourhood."""
     if name == "exponential":
         return of_law(EXPONENTIAL, sample)
-    low, high = FAMILIES[name]
+    low, high = family_range(name)
     if near is not None:
         low, high = max(low, _log_parameter(near) - 1), min(high, _log_parameter(near) + 1)
 
@@ -152,28 +150,24 @@ def nearby(law: Law, shift: float) -> Law:
     return law if shift == 0 else _law(law.name, _log_parameter(law) + shift)
 
 
+def family_range(name: str) -> tuple[float, float]:
+    """Range of the logarithm of a family's parameter, less its origin."""
+    family = law_class(name)
+    if family.searched is None:
+        raise InvalidInput(
+            f"law {name} says no range in which its parameter is fitted; give the law with its parameters, "
+            f"or define searched = (least, most) in {family.__name__}"
+        )
+    low, high = family.searched
+    return log(low), log(high)
+
+
 def _log_parameter(law: Law) -> float:
-    return log((law.parameter or 1.0) - (1 if law.name == "hyperexponential" else 0))
+    return log((law.parameter or 1.0) - law.kind.origin)
 
 
 def _law(name: str, t: float) -> Law:
-    return Law(name, exp(t) + (1 if name == "hyperexponential" else 0))
-
-
-def _information(law: Law) -> float:
-    """Information of one duration on the log rate (hyperexponential: about)."""
-    value = law.parameter or 1.0
-    match law.name:
-        case "gamma":
-            return value
-        case "weibull":
-            return value * value
-        case "lognormal":
-            return 1 / (value * value)
-        case "hyperexponential":
-            return 2 / (1 + value)
-        case _:
-            return 1.0
+    return Law(name, exp(t) + law_class(name).origin)
 
 
 def _by_block(law: Law, sample: Sample) -> tuple[Callable[[Floats], Floats], Floats]:
@@ -181,45 +175,13 @@ def _by_block(law: Law, sample: Sample) -> tuple[Callable[[Floats], Floats], Flo
     done, size = sample.finished, sample.count.size
     still = sample.block[~done]
     age = sample.value[~done]
-    finished, begin = _finished(law, np.log(sample.value[done]), sample.block[done], sample.count)
+    finished, begin = law.kind.likelihood_by_block(np.log(sample.value[done]), sample.block[done], sample.count)
 
     def value(u: Floats) -> Floats:
         result = finished(u)
         if still.size:
-            result = result + np.bincount(still, log_survival(law, age * np.exp(u)[still]), size)
+            lasting = law.log_survival(age * np.exp(u)[still])
+            result = result + np.bincount(still, np.where(np.isneginf(lasting), IMPOSSIBLE, lasting), size)
         return result
 
     return value, begin
-
-
-def _finished(law: Law, v: Floats, block: Integers, count: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
-    value, size = law.parameter or 1.0, count.size
-    logs = np.bincount(block, v, size)
-    match law.name:
-        case "lognormal":
-            squares = np.bincount(block, v * v, size)
-            spread = squares - logs**2 / count
-            normal = count * (-0.5 * log(2 * pi) - log(value))
-            middle = -logs / count - value * value / 2
-            return lambda u: normal - (spread + count * (u - middle) ** 2) / (2 * value * value), middle
-        case "weibull":
-            shift = lgamma(1 + 1 / value)
-            top = np.full(size, -np.inf)
-            np.maximum.at(top, block, v)
-            power = value * (top + shift) + np.log(np.bincount(block, np.exp(value * (v - top[block])), size))
-            fixed = count * (log(value) + value * shift) + value * logs
-            return lambda u: fixed + value * count * u - np.exp(value * u + power), (np.log(count) - power) / value
-        case "hyperexponential":
-            x, p = np.exp(v), phase(value)
-            a, b = log(2 * p * p), log(2 * (1 - p) ** 2)
-
-            def mixed(u: Floats) -> Floats:
-                rate = np.exp(u)[block] * x
-                inner = np.log(np.exp(a - 2 * p * rate) + np.exp(b - 2 * (1 - p) * rate) + 1e-300)
-                return np.bincount(block, inner, size) + logs + count * u
-
-            return mixed, np.log(count / np.bincount(block, x, size))
-        case _:
-            total = np.bincount(block, np.exp(v), size)
-            fixed = count * (value * log(value) - lgamma(value)) + value * logs
-            return lambda u: fixed + value * (count * u - np.exp(u) * total), np.log(count / total)

@@ -1,6 +1,7 @@
 """What a reader of a fit should know, in sentences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import chdtrc
@@ -8,8 +9,7 @@ from scipy.special import chdtrc
 from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.timing.fit.choice import SAMPLES, Choice
-from sojourn.timing.fit.counts import of_counts
-from sojourn.timing.fit.durations import Durations
+from sojourn.timing.fit.durations import Durations, of_counts
 from sojourn.timing.fit.observed import Observed
 from sojourn.timing.fit.rates import Rates
 
@@ -75,7 +75,7 @@ def law_in_short(law: Law) -> str:
 
 
 def _rounded(law: Law) -> str:
-    return str(law if law.parameter is None else Law(law.name, float(f"{law.parameter:.4g}")))
+    return str(law if law.parameter is None else replace(law, parameter=float(f"{law.parameter:.4g}")))
 
 
 def of_own_laws(names: Sequence[str], choices: Sequence[Choice]) -> list[str]:

@@ -23,7 +23,6 @@ from scipy.special import gammaincinv, stdtrit
 from sojourn.laws.law import Law
 from sojourn.timing.fit.likelihood import nearby
 from sojourn.timing.fit.population import Population, population
-from sojourn.timing.fit.shapes import mean_beyond
 from sojourn.types import Floats, Integers
 
 LEAST_SCV = 1e-6
@@ -82,9 +81,9 @@ class Evidence:
         for law, rows in self._by_law:
             unit, many = self.running[rows], self.weight[rows]
             x = rate[unit] * self.age[rows]
-            step = 0.1 if law.name in ("empirical", "deterministic") else 1e-3
-            beyond = mean_beyond(law, x)
-            bend = (mean_beyond(law, x * np.exp(step)) - mean_beyond(law, x * np.exp(-step))) / (2 * step)
+            step = 1e-3 if law.smooth else 0.1
+            beyond = law.mean_beyond(x)
+            bend = (law.mean_beyond(x * np.exp(step)) - law.mean_beyond(x * np.exp(-step))) / (2 * step)
             more = np.clip(1 + bend - beyond, 0.0, 1.0) / scv[unit]
             shape += np.bincount(unit, many * more, shape.size)
             exposure += np.bincount(unit, many * (more + (beyond - 1) / scv[unit]) / rate[unit], shape.size)

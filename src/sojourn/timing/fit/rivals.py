@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammainc
 
 from sojourn.laws.law import Law
-from sojourn.timing.fit.likelihood import FAMILIES, Fitted, Sample, nearby, of_law
+from sojourn.timing.fit.likelihood import Fitted, Sample, family_range, nearby, of_law
 from sojourn.types import Floats
 
 Weighed = tuple[Floats, Sequence[Fitted]]  # laws with their weights
@@ -45,7 +45,7 @@ def _around(best: Fitted, sample: Sample) -> Weighed:
     """A family's laws as far from the best one as its parameter may be; their weights sum to its likelihood."""
     if best.law.parameter is None or best.error == 0:
         return np.array([best.likelihood]), [best]
-    low, high = FAMILIES[best.law.name]
+    low, high = family_range(best.law.name)
     near = [nearby(best.law, float(shift)) for shift in best.error * AWAY if low <= best.place + shift <= high]
     laws = [of_law(law, sample) for law in near]
     likelihood = np.array([one.likelihood for one in laws])

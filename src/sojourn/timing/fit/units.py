@@ -11,7 +11,6 @@ from sojourn.timing.fit.durations import Durations
 from sojourn.timing.fit.likelihood import Sample, of_law
 from sojourn.timing.fit.observed import KEPT
 from sojourn.timing.fit.rivals import lower_end
-from sojourn.timing.fit.shapes import draw
 from sojourn.types import Flags, Floats, Integers
 
 PLENTY = 200
@@ -147,7 +146,7 @@ def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tupl
         if np.sqrt(own.size) * distance_to(shared.law, own, found.log_rate) > bar:
             choice = choose(own, wanted, rows.same, most, plenty.size)
             better = choice.likelihood - found.likelihood > max(4.0, np.log(own.size)) / 2 + margin
-            if better or choice.law.name in ("empirical", "deterministic"):
+            if better or not choice.law.smooth:
                 choices[client] = choice
     return choices, shared
 
@@ -158,7 +157,7 @@ def _bar(law: Law) -> float:
     never = np.full(PLENTY, np.inf)
     found = []
     for _ in range(SCREENED):
-        value = draw(law, rng, PLENTY)
+        value = law.draw(rng, PLENTY)
         sample = Sample.of(value, never, np.ones(PLENTY, dtype=np.bool_), np.zeros(PLENTY, dtype=np.int64))
         found.append(distance_to(law, sample, of_law(law, sample).log_rate))
     return float(np.sqrt(PLENTY) * np.quantile(found, 0.99))

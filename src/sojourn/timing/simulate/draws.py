@@ -4,21 +4,26 @@ A duration is named by (run, purpose, client, nth task of that client); the name
 from which the law takes as many numbers as it needs. Two dispatchers or algorithms that give a client its nth task
 therefore see the same duration (common random numbers). The jump chain cannot offer this: it draws who finishes next,
 and never a duration.
+
+The package's laws are branches of `draw`; every other law is called by the address of its compiled draw.
 """
 
 from collections.abc import Sequence
-from math import gamma, sqrt
 
 import numpy as np
 
-from sojourn.compiled import bare, inlined
-from sojourn.errors import InvalidInput
+from sojourn.compiled import bare, call_draw, draw_address, inlined
+from sojourn.laws.empirical import draw_empirical
+from sojourn.laws.gamma import draw_gamma
+from sojourn.laws.hyperexponential import draw_hyperexponential
 from sojourn.laws.law import Law
-from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix, unit
+from sojourn.laws.lognormal import draw_lognormal
+from sojourn.laws.weibull import draw_weibull
+from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix
 from sojourn.types import Floats
 
 EXPONENTIAL, DETERMINISTIC, LOGNORMAL, GAMMA, WEIBULL, HYPEREXPONENTIAL, EMPIRICAL = range(7)
-_CODES = {
+CODES = {
     "exponential": EXPONENTIAL,
     "deterministic": DETERMINISTIC,
     "lognormal": LOGNORMAL,
@@ -28,34 +33,31 @@ _CODES = {
     "empirical": EMPIRICAL,
 }
 
-
-LEAST_WEIBULL = 0.006  # below, the mean of the standard form is no number
-MOST_SCV = 1e12  # beyond, the probability of the long phase loses its digits, and the mean is wrong
-
 LAW = [("code", "i8"), ("shape", "f8"), ("scale", "f8"), ("first", "i8"), ("size", "i8")]
-"""Fields of a law in a record: its code, its parameter, a factor, and where its measured values are."""
+"""Fields of a law in a record: its branch or the address of its draw, two numbers, and where its other numbers are."""
 
 
-def law_fields(laws: Sequence[Law], values: list[float]) -> list[tuple[int, float, float, int, int]]:
-    """The fields of each law; measured durations are appended to `values`."""
+def law_fields(
+    laws: Sequence[Law], values: list[float], branches: bool = True
+) -> list[tuple[int, float, float, int, int]]:
+    """The fields of each law; numbers that need room are appended to `values`.
+
+    Without `branches` the package's laws too are called by address, as those of one's own are.
+    """
     where: dict[tuple[float, ...], int] = {}
     rows = []
     for law in laws:
-        code, shape, scale, first = _CODES[law.name], law.parameter or 0.0, 1.0, 0
-        if law.name == "empirical":
-            if law.durations not in where:
-                where[law.durations] = len(values)
-                values.extend(law.durations)
-            first = where[law.durations]
-        if law.name == "weibull" and shape < LEAST_WEIBULL:
-            raise InvalidInput(f"law weibull: shape must be at least {LEAST_WEIBULL:g} to be simulated, got {shape:g}")
-        if law.name == "hyperexponential" and shape > MOST_SCV:
-            raise InvalidInput(f"law hyperexponential: scv must be at most {MOST_SCV:g} to be simulated, got {shape:g}")
-        if law.name == "weibull":
-            scale = 1 / gamma(1 + 1 / shape)
-        if law.name == "hyperexponential":  # two phases with balanced means; the shape is the first one's probability
-            shape = (1 + sqrt((shape - 1) / (shape + 1))) / 2
-        rows.append((code, shape, scale, first, len(law.durations)))
+        numbers = law.kind.numbers()
+        code = CODES.get(law.name) if branches else None
+        if code is None or code == EMPIRICAL:
+            if numbers not in where:
+                where[numbers] = len(values)
+                values.extend(numbers)
+            address = draw_address(law.name, type(law.kind).compiled_draw) if code is None else code
+            rows.append((address, 0.0, 1.0, where[numbers], len(numbers)))
+        else:
+            shape, scale = (*numbers, *(0.0, 1.0)[len(numbers) :])
+            rows.append((code, shape, scale, 0, 0))
     return rows
 
 
@@ -84,75 +86,36 @@ def draw(
     if code == DETERMINISTIC:
         return 1.0, key
     if code == LOGNORMAL:
-        z, key = _normal(key)
-        return np.exp(shape * z - 0.5 * shape * shape), key
+        return draw_lognormal(shape, key)
     if code == GAMMA:
-        return _gamma(shape, key)
+        return draw_gamma(shape, key)
     if code == WEIBULL:
-        x, key = exponential(key, EDGE, HEIGHT)
-        return scale * x ** (1.0 / shape), key
-    key += MOVE
-    u = unit(mix(key))
+        return draw_weibull(shape, scale, key)
     if code == EMPIRICAL:
-        return values[first + np.int64(u * size)], key
-    x, key = exponential(key, EDGE, HEIGHT)
-    return (x / (2.0 * shape) if u < shape else x / (2.0 * (1.0 - shape))), key
-
-
-def _normal_layers() -> tuple[Floats, Floats]:
-    """Right edges and heights of 256 layers of equal area under exp(-x^2/2), x > 0 (Marsaglia and Tsang)."""
-    right, area = 3.6541528853610088, 4.92867323399e-3
-    edge = np.empty(257)
-    edge[0], edge[1] = area / np.exp(-(right**2) / 2), right
-    for i in range(2, 256):
-        edge[i] = np.sqrt(-2 * np.log(area / edge[i - 1] + np.exp(-(edge[i - 1] ** 2) / 2)))
-    edge[256] = 0.0
-    return edge, np.exp(-(edge**2) / 2)
-
-
-NORMAL_EDGE, NORMAL_HEIGHT = _normal_layers()
-_LAYER, _SIGN = np.uint64(255), np.uint64(256)
+        return draw_empirical(values, first, size, key)
+    if code == HYPEREXPONENTIAL:
+        return draw_hyperexponential(shape, key)
+    found: tuple[float, np.uint64] = call_draw(code, values, first, size, key)
+    return found
 
 
 @bare
-def _normal(key: np.uint64) -> tuple[float, np.uint64]:
-    """A standard normal and the stream's next key; 99% of the draws cost one product and one comparison."""
-    while True:
-        key += MOVE
-        bits = mix(key)
-        layer = np.int64(bits & _LAYER)
-        x = unit(bits) * NORMAL_EDGE[layer]
-        accepted = x < NORMAL_EDGE[layer + 1]
-        if not accepted and layer == 0:  # beyond the last layer: exponential, thinned
-            while True:
-                x = -np.log(1.0 - unit(mix(key + MOVE))) / NORMAL_EDGE[1]
-                key += MOVE + MOVE
-                if -2.0 * np.log(1.0 - unit(mix(key))) > x * x:
-                    break
-            x += NORMAL_EDGE[1]
-            accepted = True
-        elif not accepted:
-            key += MOVE
-            low, high = NORMAL_HEIGHT[layer], NORMAL_HEIGHT[layer + 1]
-            accepted = low + (high - low) * unit(mix(key)) < np.exp(-0.5 * x * x)
-        if accepted:
-            return (x if bits & _SIGN else -x), key
+def fill(
+    code: int, shape: float, scale: float, first: int, size: int, values: Floats, key: np.uint64, out: Floats
+) -> None:
+    """Fill `out` with durations, one after the other from one stream."""
+    for index in range(out.size):
+        out[index], key = draw(code, shape, scale, first, size, values, key)
 
 
-@bare
-def _gamma(shape: float, key: np.uint64) -> tuple[float, np.uint64]:
-    """A gamma variable over its shape (mean one), by Marsaglia and Tsang; below shape 1 with a power of a uniform."""
-    lifted = shape if shape >= 1.0 else shape + 1.0
-    d = lifted - 1.0 / 3.0
-    c = 1.0 / np.sqrt(9.0 * d)
-    while True:
-        z, key = _normal(key)
-        v = (1.0 + c * z) ** 3
-        key += MOVE
-        if v > 0.0 and np.log(1.0 - unit(mix(key))) < 0.5 * z * z + d - d * v + d * np.log(v):
-            break
-    value = d * v
-    if shape < 1.0:
-        key += MOVE
-        value *= (1.0 - unit(mix(key))) ** (1.0 / shape)
-    return value / shape, key
+def drawn(law: Law, size: int, key: int, branches: bool = True) -> Floats:
+    """Durations as the simulator draws them.
+
+    >>> drawn(Law("deterministic"), 3, key=1)
+    array([1., 1., 1.])
+    """
+    values = [0.0]
+    row = law_fields([law], values, branches)[0]
+    out = np.empty(size)
+    fill(*row, np.array(values), np.uint64(key), out)
+    return out

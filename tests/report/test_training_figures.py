@@ -9,7 +9,7 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 
 @pytest.mark.parametrize(("words", "columns"), [(0, 4), (2, 3), (3, 2), (4, 1)])
 def test_names_are_set_in_as_many_columns_as_fit_into_the_picture(words, columns, tmp_path, monkeypatch):
-    from sojourn.report import comparison_figures
+    from sojourn.report import training_figures
 
     names = [f"algorithm {number}" + words * " several words" for number in range(7)]
     curves = [
@@ -25,8 +25,8 @@ def test_names_are_set_in_as_many_columns_as_fit_into_the_picture(words, columns
         figure.savefig(path)
         return [path]
 
-    monkeypatch.setattr(comparison_figures, "save", saved)
-    comparison_figures.comparison_picture(curves, "accuracy", tmp_path / "picture.png", "seven algorithms")
+    monkeypatch.setattr(training_figures, "save", saved)
+    training_figures.comparison_picture(curves, "accuracy", tmp_path / "picture.png", "seven algorithms")
     (legend,) = legends
     assert [text.get_text() for text in legend.get_texts()] == names
     tops = {round(text.get_window_extent().y1) for text in legend.get_texts()}
