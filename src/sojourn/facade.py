@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from sojourn.calibration import Calibration
-from sojourn.errors import InvalidInput, SojournError
+from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm
@@ -69,13 +69,13 @@ def train(
     elif trace is not None and not isinstance(trace, Trace):
         raise InvalidInput(f"trace must be a Trace or the name of its file, got {quoted(trace)}; see sojourn.simulate")
     config = TrainConfig.of(given, "train")
-    place, temporary = _place(folder, overwrite and not resume)
+    place, temporary = _place(folder)
     with ExitStack() as held:
         if temporary:
             held.callback(shutil.rmtree, place, ignore_errors=True)
         _one_thread()
         with _bar("loading_bar", progress) as watch:
-            run = open_run(config, place, resume, watch, trace=trace)
+            run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
         with _bar("training_bar", progress) as report:
             run.go(checkpoint_seconds, progress=progress if callable(progress) else report)
         held.pop_all()
@@ -115,7 +115,7 @@ def compare(
     content["tuning"] = {**(tuning or {}), **({"step_sizes": list(step_sizes)} if len(step_sizes) else {})}
     content |= {key: value for key, value in {"target": target, "baseline": baseline}.items() if value is not None}
     described = Described.of(content, "compare")
-    place, temporary = _place(folder, overwrite=False)
+    place, temporary = _place(folder)
     compared = work(described, place, jobs=jobs, on=on, address=address)
     return Comparison.of(compared, temporary)
 
@@ -139,7 +139,7 @@ def sweep(
     values = {key: tuple(_text(key, one) for one in many) for key, many in grid.items()}
     whole = seeds if isinstance(seeds, int) else list(seeds)
     described = Grid(run_keys(fleet, None, keys), values, seeds_of(whole, "seeds"))
-    place, temporary = _place(folder, overwrite=False)
+    place, temporary = _place(folder)
     swept = work(described, place, jobs=jobs, on=on, address=address)
     return Sweep(place, runs_of(described, place, swept.failures), swept.failures, temporary)
 
@@ -288,24 +288,9 @@ def _entry(fleet: Any, one: Any) -> dict[str, Any]:
     return {"algorithm": algorithm_text(one)}
 
 
-def _place(folder: str | Path | None, overwrite: bool) -> tuple[Path, bool]:
+def _place(folder: str | Path | None) -> tuple[Path, bool]:
     """Where to work, and whether it goes with the result."""
-    if folder is None:
-        return Path(mkdtemp(prefix="sojourn-")), True
-    if overwrite:
-        remove_run(Path(folder))
-    return Path(folder), False
-
-
-def remove_run(folder: Path) -> None:
-    """Remove the run in a folder, and nothing that is none; what is there otherwise is refused when it is used."""
-    from sojourn.files import busy
-
-    if not (folder / "config.json").is_file() or folder.is_symlink():
-        return
-    if busy(folder):
-        raise SojournError(f"another process is training in {folder}; wait for it, or name another folder")
-    shutil.rmtree(folder)
+    return (Path(mkdtemp(prefix="sojourn-")), True) if folder is None else (Path(folder), False)
 
 
 def _bar(name: str, progress: Progress | bool) -> AbstractContextManager[Any]:

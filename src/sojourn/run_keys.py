@@ -12,6 +12,7 @@ PARTS = {
     "fleet": "the clients and their speeds",
     "plan": "whom to send tasks, and how many",
     "timing": "when tasks begin and end",
+    "world": "laws, links, the server's time, who is there",
     "length": "when the run ends",
     "data": "the examples, for learning and for judging",
     "partition": "who holds which examples",
@@ -48,10 +49,10 @@ class Key:
     """Whether it is the path of a file: what lies there counts, not where it lies."""
     instead: str = ""
     """The key in whose place it stands; both together are refused."""
+    several: bool = False
+    """Whether its flag may be repeated; in a file `;` stands between."""
     short: str = ""
     """One letter for its flag."""
-    several: bool = False
-    """Whether its flag may be repeated; in a file the parts have `;` between."""
     later: bool = False
     """Whether runs did without it once: at its default it is not in the hash of a cell."""
 

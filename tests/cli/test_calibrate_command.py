@@ -120,7 +120,7 @@ def test_an_interrupted_measurement_writes_nothing(fleet, tmp_path, monkeypatch)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sojourn.learning.calibrate.calibrate.calibrate", interrupted)
+    monkeypatch.setattr("sojourn.experiments.training.calibrate", interrupted)
     result = invoke("calibrate", fleet, *QUICK, "--out", tmp_path / "c.toml")
     assert result.exit_code == 130
     assert list(tmp_path.iterdir()) == [fleet]

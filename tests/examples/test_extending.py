@@ -1,5 +1,7 @@
 """The worked examples of code of one's own run, and print what their pages promise."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,3 +34,36 @@ def test_the_objective_of_ones_own_samples_fast_clients_more_and_stale_ones_less
     said = run("own_objective.py").splitlines()
     ratios = [float(line.split("sampled ")[1].split()[0]) for line in said]
     assert ratios[0] > ratios[1] > 1
+
+
+def test_the_algorithm_of_ones_own_has_every_property():
+    assert run("own_algorithm.py").count("has every property") == 2
+
+
+def train(tmp_path, *words):
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,6,4\nslow,4,1\n")
+    command = [sys.executable, "-m", "sojourn", "train", "fleet.csv", "--out", "run", "--json", *words]
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXTENDING), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=place)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_the_algorithm_of_ones_own_is_trained_by_name(tmp_path):
+    told, _ = train(tmp_path, "--algorithm", "own_algorithm:Averaged(share=0.3)", "--steps", "200")
+    assert told["accuracy"] > 0.5
+
+
+def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
+    said = run("own_text.py")
+    assert "letters: 320 lines of int64, 10 writers" in said
+    words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters(width=16)", "--step-size", "2"]
+    told, _ = train(tmp_path, *words, "--metrics", "perplexity, own_text:one_in_three", "--steps", "300")
+    assert told["perplexity"] < 6 < 9  # nine letters
+    assert told["one_in_three"] > 0.6
+
+
+def test_a_partition_of_ones_own_is_taken_and_the_owners_left_out_are_said(tmp_path):
+    words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters", "--steps", "10"]
+    _, said = train(tmp_path, *words, "--partition", "own_text:by_half(most=0.6)")
+    assert "the owners of the dataset's examples are left out" in said

@@ -147,7 +147,7 @@ def test_examples_with_owners_are_dealt_to_them_unless_told_otherwise(fleet, tmp
     assert all((owner[run.built.federation.partition.of(client)] == client).all() for client in range(6))
     assert run.built.unused == []
     told, _ = trained(fleet, tmp_path / "iid", partition="iid", **words)
-    assert told.built.unused == ["owners of the dataset"]
+    assert told.built.unused == ["owners"]
     nobody, _ = trained(fleet, tmp_path / "none", **(words | {"data": f"{HERE}:text(owners=false)"}))
     assert (nobody.built.config.partition, nobody.built.unused) == ("iid", [])
 

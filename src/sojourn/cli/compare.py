@@ -24,12 +24,13 @@ from sojourn.cli.cell_options import (
 )
 from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import SojournError
+from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
     from sojourn.experiments.comparison import Comparison
 
-_WORLD = ("law", "uplink", "downlink", "server_rate", "dispatcher", "availability")
+_WORLD = (*keys(part="world"), "dispatcher")
 SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", *_WORLD)
 """Keys of a run, the same for all, with flags of their own; the others by --set."""
 

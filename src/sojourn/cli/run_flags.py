@@ -42,7 +42,8 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 def _parameter(key: Key) -> inspect.Parameter:
     """A key as typer reads it; whole numbers are read as text, since `1e6` is one."""
-    kind: Any = Path if key.path else str if key.whole or "float" not in key.kind else float
+    plain: Any = float if "float" in key.kind else str
+    kind: Any = list[str] if key.several else Path if key.path else plain
     if key.name == "fleet":
         told: Any = typer.Argument(help=key.help)
     else:
@@ -51,7 +52,6 @@ def _parameter(key: Key) -> inspect.Parameter:
             help=key.help,
             rich_help_panel=f"Of the run: {key.part}",
         )
-    kind = list[kind] if key.several else kind
     return inspect.Parameter(
         key.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
     )

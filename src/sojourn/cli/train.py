@@ -31,6 +31,7 @@ def train(
         Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
@@ -75,7 +76,9 @@ def train(
     check_folder(out)
     no_links(out, SEEDS, *(path.name for path in out.glob("seed-*")), *PICTURES)
     configs, several = _configs(config, given, many, out, resume, trust)
-    runs = _runs(configs, out, several, resume)
+    if overwrite and resume:
+        raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
+    runs = _runs(configs, out, several, resume, overwrite)
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
@@ -133,7 +136,7 @@ def _seeds(out: Path, many: int | None) -> list[int]:
     return known if many is None else [known[0] + number for number in range(many)]
 
 
-def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) -> "list[Run]":
+def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool) -> "list[Run]":
     """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
     import torch
 
@@ -145,7 +148,8 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     with loading_bar() as watch, ExitStack() as held:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
-            runs.append(open_run(config, folder, resume, watch, like=runs[0].built if runs else None, begin=False))
+            like = runs[0].built if runs else None
+            runs.append(open_run(config, folder, resume, watch, like, begin=False, overwrite=overwrite))
             held.push(runs[-1])
         if several:
             known = {*(_seeds(out, None) if resume else ()), *(one.seed for one in configs)}
@@ -190,7 +194,11 @@ def _say(runs: "list[Run]") -> None:
             err=True,
         )
     for key in dict.fromkeys(key for run in runs for key in run.built.unused):
-        typer.echo(f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run", err=True)
+        if key == "owners":
+            said = f"the owners of the dataset's examples are left out: partition {built.config.partition} deals anew"
+        else:
+            said = f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run"
+        typer.echo(said, err=True)
     for note in dict.fromkeys(note for run in runs for note in run.notes):
         typer.echo(note, err=True)
     done = sum(run.received for run in runs)

@@ -59,8 +59,8 @@ class Cell:
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
         facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
-        facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
         facts = {key: value for key, value in facts.items() if value is not None or key not in keys(later=True)}
+        facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
         if self.config.availability is not None:

@@ -10,7 +10,7 @@ from sojourn.errors import InvalidInput
 from sojourn.experiments.cells import Cell, seeds_of
 from sojourn.experiments.statistics import Target
 from sojourn.files import read_toml
-from sojourn.learning.run.config import TrainConfig, check_keys
+from sojourn.learning.run.config import TrainConfig, check_keys, keys
 from sojourn.shown import quoted
 from sojourn.text import listed, nearest
 from sojourn.values import numbers, text
@@ -21,14 +21,11 @@ JUDGED = ("loss", "accuracy")
 MOST_ALGORITHMS = 10_000
 MOST_EXTENSIONS = 1000
 # what makes a comparison fair is the same for all: the world, the data, the objective, the budget
-COMMON = (
-    *("fleet", "data", "holdout", "judged_on", "partition", "model", "seed", "dtype", "augment", "order"),
-    *("law", "uplink", "downlink", "server_rate", "availability", "loss", "metrics"),
-    *("batch_size", "weights", "steps", "time", "evaluate_every", "device", "precision", "execution"),
-)
+FAIR = ("fleet", "world", "length", "data", "partition", "model", "seed", "arithmetic", "execution", "judging")
+COMMON = (*(name for name, one in keys().items() if one.part in FAIR), "order", "batch_size", "weights")
 OLD_KEYS = {"method": "algorithm", "rates": "step_sizes"}
 """What keys of a comparison were called before, and what they are called now."""
-PLANNED = ("plan", "sampling", "concurrency")
+PLANNED = tuple(keys(part="plan"))
 _INSTEAD = {
     "plan": ("sampling",),
     "sampling": ("plan",),

@@ -45,12 +45,13 @@ def open_run(
     like: Built | None = None,
     begin: bool = True,
     trace: Trace | None = None,
+    overwrite: bool = False,
 ) -> Run:
     """A run in its folder: along `trace`, or the trace file of the configuration, or a timing that is simulated."""
     timing = trace if trace is not None else _trace_of(config, Path(folder), resume)
     if timing is None:
-        return Run(config, folder, simulated, resume, watch, like, begin)
-    return Run(_with_tasks(config, timing), folder, timing, resume, watch, like, begin)
+        return Run(config, folder, simulated, resume, watch, like, begin, overwrite)
+    return Run(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite)
 
 
 def train(

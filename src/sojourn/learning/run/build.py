@@ -96,7 +96,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
     unused = _unused(config, chosen, local)
     if dataset.owner is not None and dealt != "natural":
-        unused.append("owners of the dataset")
+        unused.append("owners")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
     if not routed and not np.allclose(given.sampling, 1 / fleet.clients, rtol=1e-9):
         unused.append("sampling")

@@ -18,6 +18,9 @@ from sojourn.values import LARGEST
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """What keys were called before, and what they are called now."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
+LINK_HELP = (
+    "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
+)
 LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single precision
 
 
@@ -44,28 +47,16 @@ class TrainConfig:
         path=True,
     )
     law: str | None = run_key(
-        "timing",
-        "Service law of all groups, `lognormal(sigma=1)`, or of one, `name=law`; repeat it (default: the fleet's).",
+        "world",
+        "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated.",
         default=None,
         several=True,
         later=True,
     )
-    uplink: str | None = run_key(
-        "timing",
-        "Uplink rate of all groups, `5` or `5:gamma(shape=2)`, or of one, `name=5`; repeat it (default: the fleet's).",
-        default=None,
-        several=True,
-        later=True,
-    )
-    downlink: str | None = run_key(
-        "timing",
-        "Downlink rate, as for --uplink; repeat it (default: the fleet's).",
-        default=None,
-        several=True,
-        later=True,
-    )
+    uplink: str | None = run_key("world", LINK_HELP.format("Uplink"), default=None, several=True, later=True)
+    downlink: str | None = run_key("world", LINK_HELP.format("Downlink"), default=None, several=True, later=True)
     server_rate: float | None = run_key(
-        "timing",
+        "world",
         "Updates that the server applies per unit of time, one after the other (default: at once).",
         default=None,
         later=True,
@@ -78,12 +69,10 @@ class TrainConfig:
         later=True,
     )
     availability: str | None = run_key(
-        "timing",
-        "When clients are there, and what gets lost: a text form such as `churn(on=10, off=2)`, or a TOML or CSV file "
-        "(default: always there).",
+        "world",
+        "`churn(on=100, off=20)`, `diurnal(on=8, period=24)`, with `leave=lose`, `loss=0.01`, `drift=-0.001`; "
+        "or a TOML or CSV file.",
         default=None,
-        path=True,
-        later=True,
     )
     algorithm: str = run_key(
         "algorithm",

@@ -43,8 +43,9 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = tuple(keys(path=True))
+PATHS = (*keys(path=True), "availability")  # the last may be a file
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
+ENDED = ("summary.json", "model.safetensors", "diverged.json")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 TrainProgress = Callable[[int, int, dict[str, Any]], None]
 Timing = Trace | Callable[[Built], Trace]
@@ -81,8 +82,11 @@ class Run:
         watch: Watch | None = None,
         like: Built | None = None,
         begin: bool = True,
+        overwrite: bool = False,
     ) -> None:
+        """With `overwrite` a run that the folder holds is replaced when this one begins."""
         self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
+        self._overwrite = overwrite
         given = timing if isinstance(timing, Trace) else None
         if given is not None and config.trace is None:
             config = config.resolved(trace=str(self.folder / "trace.parquet"))
@@ -121,6 +125,8 @@ class Run:
     def begin(self) -> None:
         """Write what the run is, and evaluate it for the first time; or go back to where it stood."""
         try:
+            if self._overwrite and not self._resumed:
+                self._clear()
             self._take()
             tidy(self.folder)
             if self.complete:
@@ -135,6 +141,12 @@ class Run:
             self.abandon()
             self.__exit__(*sys.exc_info())
             raise
+
+    def _clear(self) -> None:
+        """Remove the run that the folder holds; the configuration first: it marks the folder."""
+        for name in (*BEGUN, *ENDED):
+            (self.folder / name).unlink(missing_ok=True)
+        self.store.forget()
 
     def abandon(self) -> None:
         """Undo what was begun here, where nothing of it is worth keeping: the same folder can be used again."""
@@ -171,8 +183,12 @@ class Run:
             if self.folder.exists() and any(not _ours(one) for one in self.folder.iterdir()):
                 raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
             return False
+        if not resume and self._overwrite:
+            return False
         if not resume:
-            raise InvalidInput(f"the folder {self.folder} holds a run already; resume it, or name another one")
+            raise InvalidInput(
+                f"the folder {self.folder} holds a run already; resume it, overwrite it, or name another one"
+            )
         found = facts_of(self.folder)
         for key, value in self._identity.items():
             if _compared(found.get(key)) != _compared(value):
