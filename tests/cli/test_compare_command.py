@@ -51,7 +51,7 @@ def test_all_methods_are_compared_in_the_world_that_the_flags_describe(fleet, tm
     world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", 5, "--downlink", "slow=3"]
     world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
     run = ["--model", "logistic", "--steps", 20, "--seeds", 1, "--jobs", 1, "--no-picture", "--out", tmp_path / "cmp"]
-    call(fleet, "--method", "asyncsgd", "--method", "fedasync", *world, *run)
+    call(fleet, "--algorithm", "asyncsgd", "--algorithm", "fedasync", *world, *run)
     told = [json.loads(path.read_text())["config"] for path in (tmp_path / "cmp").glob("cells/*/config.json")]
     assert len(told) == 2
     for config in told:
@@ -62,7 +62,7 @@ def test_all_methods_are_compared_in_the_world_that_the_flags_describe(fleet, tm
 
 def test_a_world_that_a_method_cannot_live_in_is_refused_before_any_cell(fleet, tmp_path):
     with pytest.raises(SojournError, match="fedavg needs dispatcher rounds, got idle"):
-        call(fleet, "--method", "fedavg", "--steps", 20, "--dispatcher", "idle", "--out", tmp_path / "cmp")
+        call(fleet, "--algorithm", "fedavg", "--steps", 20, "--dispatcher", "idle", "--out", tmp_path / "cmp")
     assert not (tmp_path / "cmp").exists()
 
 
@@ -194,9 +194,9 @@ def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet
         (["--algorithm", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
         (
             ["--algorithm", "asyncsgd", "--step-sizes", "0.1,many"],
-            "step sizes must be numbers with commas between, got 'many'",
+            "step-sizes must be numbers with commas between, got 'many'",
         ),
-        (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step sizes must be positive, finite and different"),
+        (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step_sizes must be positive, finite and different"),
         (["--algorithm", "asyncsgd", "--step-sizes", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
         (["--algorithm", "asyncsgd", "--target", "speed=3"], "target must be one of accuracy"),
         (["--algorithm", "asyncsgd", "--baseline", "fedavg"], "baseline must be asyncsgd, got 'fedavg'"),
