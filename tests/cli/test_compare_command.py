@@ -194,9 +194,9 @@ def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet
         (["--algorithm", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
         (
             ["--algorithm", "asyncsgd", "--step-sizes", "0.1,many"],
-            "step sizes must be numbers with commas between, got 'many'",
+            "step-sizes must be numbers with commas between, got 'many'",
         ),
-        (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step sizes must be positive, finite and different"),
+        (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step_sizes must be positive, finite and different"),
         (["--algorithm", "asyncsgd", "--step-sizes", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
         (["--algorithm", "asyncsgd", "--target", "speed=3"], "target must be one of accuracy"),
         (["--algorithm", "asyncsgd", "--baseline", "fedavg"], "baseline must be asyncsgd, got 'fedavg'"),
