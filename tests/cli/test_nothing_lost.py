@@ -263,8 +263,8 @@ def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch
 
 KILLED = """
     import os, sys
-    from sojourn.learning.run.run import Run
-    Run._evaluate = lambda self: os._exit(9)  # as a kill would, when the folder of the first seed is made
+    from sojourn.learning.run.trainer import Trainer
+    Trainer._evaluate = lambda self: os._exit(9)  # as a kill would, when the folder of the first seed is made
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seeds", "3", "--out", "out"]
     run()
