@@ -51,11 +51,13 @@ def test_an_unknown_name_is_refused():
 def test_the_readme_code_runs_as_printed(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert blocks
+    place = {"__name__": "__main__"}  # one after the other, as in a notebook
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), place)
     out = capsys.readouterr().out
     assert out.startswith("14 tasks in flight, bound 0.562\nuniform, 100 tasks: bound 1.203\n")
     assert "slow: sampled with 0.0047, staleness 92.9, simulated 92.9" in out
+    assert "<Run of generalized-asyncsgd on mine-" in out
 
 
 def test_the_files_in_the_documentation_are_valid(tmp_path):

@@ -19,7 +19,7 @@ def shown(title: str) -> str:
 
 
 def test_the_comparison_of_the_documentation(tmp_path):
-    (tmp_path / "compare.toml").write_text(shown("ComparisonSpec: TOML"))
+    (tmp_path / "compare.toml").write_text(shown("Comparison: TOML"))
     comparison = ComparisonSpec.load(tmp_path / "compare.toml")
     assert [algorithm.name for algorithm in comparison.algorithms] == ["uniform", "planned"]
     assert comparison.tuning.step_sizes == (0.03, 0.1, 0.3)
