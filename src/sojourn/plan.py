@@ -1,9 +1,9 @@
-"""Plan: whom to sample, how many tasks in flight, with what step; and what was promised of it."""
+"""Plan: a policy (whom to sample, how many tasks in flight, how many each, with what step) and what it promises."""
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from sojourn.fleet import Fleet, whole_counts
 from sojourn.frozen import Frozen, frozen
 from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
-from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
+from sojourn.types import Floats
+from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text, whole
 
 SCHEMA = 1
 SUM_TOLERANCE = 1e-9
 MOST_TASKS = 10**9
 MOST_CLIENTS = 2**53  # of a group: up to here every whole number is one
+MOST_CORRECTION = 2  # exponents beyond 1 are of no known use, and 2 leaves room to try
+Cap = int | float | Sequence[float | None] | Floats | None
+"""Most tasks that a client may hold: one number for all, one for each group, None = no cap."""
 PROMISED = (
     *("value", "bound", "steps", "time", "energy", "free_step_size", "largest_step_size", "throughput", "server_rate"),
 )  # promises that are numbers, or null
@@ -33,7 +37,8 @@ PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 class Plan(Frozen, Tabular):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
-    `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
+    `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`. With a cap it is a
+    weight: the next task goes to a client with room, drawn in proportion to the weights of those that have some.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     >>> Plan.uniform(fleet, concurrency=1000).sampling
@@ -56,6 +61,14 @@ class Plan(Frozen, Tabular):
     """What the plan was chosen to minimise; None = given by hand."""
     fleet_hash: str | None = None
     """Fingerprint of the fleet it was made for; None = fits any fleet with these groups."""
+    cap: Floats = field(default_factory=lambda: np.empty(0))
+    """Most tasks that each client of the group may hold (b); inf, the default, = any number: tasks queue."""
+    correction: float | None = None
+    """Exponent c of the weight (q/s)^c of an update: 1 = unbiased, 0 = as they come; None = the algorithm's own."""
+    buffer: int | None = None
+    """Updates that the server gathers for a step; None = the algorithm's own."""
+    schedule: str | None = None
+    """How the step size falls, `linear(end=1000, over=time)`; None = left to the trainer."""
     promises: Mapping[str, Any] = field(default_factory=dict)
     """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
 
@@ -76,17 +89,26 @@ class Plan(Frozen, Tabular):
                 f"sampling of group '{self.name[bad]}' must be a positive probability, got {sampling[bad]}; "
                 "a client that is never sampled must leave the fleet"
             )
+        cap = _cap(self.cap, self.name)
         with np.errstate(over="ignore"):  # infinitely many are too many as well
             total = float((count * sampling).sum())
-        if abs(total - 1) > SUM_TOLERANCE:
+        if np.isinf(cap).all() and abs(total - 1) > SUM_TOLERANCE:
             raise InvalidInput(
                 f"sampling must sum to 1 over all {count.sum()} clients, got {total:.9g}; "
                 "give each client's probability (not the group's), or use Plan.weighted to normalise"
             )
         check_concurrency(self.concurrency)
+        if self.concurrency > (count * cap).sum():
+            most = int((count * cap).sum())
+            raise InvalidInput(
+                f"concurrency must be at most the {most:,} tasks that the clients may hold under the cap, "
+                f"got {self.concurrency:,}; lower it, or raise the cap"
+            )
+        _check_policy(self.correction, self.buffer)
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
-        count.flags.writeable = sampling.flags.writeable = False
+        count.flags.writeable = sampling.flags.writeable = cap.flags.writeable = False
+        object.__setattr__(self, "cap", cap)
         object.__setattr__(self, "promises", frozen(self.promises))
         object.__setattr__(self, "name", tuple(self.name))
         object.__setattr__(self, "count", count)
@@ -95,17 +117,19 @@ class Plan(Frozen, Tabular):
         object.__setattr__(self, "step_size", None if self.step_size is None else float(self.step_size))
 
     @classmethod
-    def uniform(cls, fleet: Fleet, concurrency: int, step_size: float | None = None) -> "Plan":
-        """Every client with the same probability 1/n."""
-        return cls.weighted(fleet, np.ones(fleet.groups), concurrency, step_size)
+    def uniform(cls, fleet: Fleet, concurrency: int, step_size: float | None = None, cap: Cap = None) -> "Plan":
+        """Every client with the same probability 1/n; with a cap, every client with room alike."""
+        return cls.weighted(fleet, np.ones(fleet.groups), concurrency, step_size, cap)
 
     @classmethod
-    def by_speed(cls, fleet: Fleet, concurrency: int, step_size: float | None = None) -> "Plan":
+    def by_speed(cls, fleet: Fleet, concurrency: int, step_size: float | None = None, cap: Cap = None) -> "Plan":
         """Every client in proportion to its service rate."""
-        return cls.weighted(fleet, fleet.rate, concurrency, step_size)
+        return cls.weighted(fleet, fleet.rate, concurrency, step_size, cap)
 
     @classmethod
-    def weighted(cls, fleet: Fleet, weights: ArrayLike, concurrency: int, step_size: float | None = None) -> "Plan":
+    def weighted(
+        cls, fleet: Fleet, weights: ArrayLike, concurrency: int, step_size: float | None = None, cap: Cap = None
+    ) -> "Plan":
         """Every client in proportion to its group's weight."""
         values = np.asarray(weights, dtype=np.float64)
         if values.shape != (fleet.groups,):
@@ -114,11 +138,18 @@ class Plan(Frozen, Tabular):
             raise InvalidInput(f"weights must be positive and finite, got {values.tolist()}")
         values = values / values.max()  # no overflow, whatever the scale
         sampling = values / (fleet.count * values).sum()
-        return cls(fleet.name, fleet.count, sampling, concurrency, step_size, fleet_hash=fleet.hash)
+        return cls(
+            fleet.name, fleet.count, sampling, concurrency, step_size, fleet_hash=fleet.hash, cap=_cap(cap, fleet.name)
+        )
 
     @classmethod
     def of(
-        cls, fleet: Fleet, sampling: Mapping[str, float], concurrency: int, step_size: float | None = None
+        cls,
+        fleet: Fleet,
+        sampling: Mapping[str, float],
+        concurrency: int,
+        step_size: float | None = None,
+        cap: Cap = None,
     ) -> "Plan":
         """Give the probability of each client of every group by the group's name."""
         for name in sampling:
@@ -127,7 +158,9 @@ class Plan(Frozen, Tabular):
         if missing:
             raise InvalidInput(f"sampling must name every group, '{missing[0]}' is missing; add {missing[0]}=...")
         values = np.array([sampling[name] for name in fleet.name])
-        return cls(fleet.name, fleet.count, values, concurrency, step_size, fleet_hash=fleet.hash)
+        return cls(
+            fleet.name, fleet.count, values, concurrency, step_size, fleet_hash=fleet.hash, cap=_cap(cap, fleet.name)
+        )
 
     def check(self, fleet: Fleet) -> None:
         """Refuse a fleet that this plan was not made for."""
@@ -140,15 +173,33 @@ class Plan(Frozen, Tabular):
             )
 
     @property
+    def capped(self) -> bool:
+        """Whether some client may hold only so many tasks."""
+        return bool(np.isfinite(self.cap).any())
+
+    @property
+    def one_each(self) -> bool:
+        """Whether nobody waits: every client may hold one task."""
+        return bool((self.cap == 1).all())
+
+    def _policy(self) -> dict[str, Any]:
+        """What a plan may say beyond the paper's: cap, correction, buffer, schedule; null where it does not."""
+        each = [None if np.isinf(one) else int(one) for one in self.cap.tolist()]
+        cap = each[0] if len(set(each)) == 1 else each
+        return {"cap": cap, "correction": self.correction, "buffer": self.buffer, "schedule": self.schedule}
+
+    @property
     def hash(self) -> str:
         """Fingerprint of the decisions: groups, sampling, concurrency, step size."""
         facts = [self.name, self.count.tolist(), self.sampling.tolist(), self.concurrency, self.step_size]
+        policy = {key: value for key, value in self._policy().items() if value is not None}
+        facts += [policy] if policy else []  # plans without one keep the hash that they had
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
     def timing_hash(self) -> str:
         """Fingerprint of what decides the timing: the same without the step size."""
-        return replace(self, step_size=None).hash
+        return replace(self, step_size=None, correction=None, buffer=None, schedule=None).hash
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -160,6 +211,7 @@ class Plan(Frozen, Tabular):
             "sojourn_plan": SCHEMA,
             "concurrency": self.concurrency,
             "step_size": self.step_size,
+            **self._policy(),
             "objective": self.objective,
             "fleet_hash": self.fleet_hash,
             "groups": groups,
@@ -173,15 +225,20 @@ class Plan(Frozen, Tabular):
         content = _content(Path(path))
         try:
             groups = [table(group, "a group") for group in items(content["groups"], "groups")]
+            names = tuple(text(group["name"], "name of a group") for group in groups)
             return cls(
-                tuple(text(group["name"], "name of a group") for group in groups),
+                names,
                 np.array([number(group["count"], "count of a group") for group in groups]),
                 np.array([number(group["sampling"], "sampling of a group") for group in groups]),
                 content["concurrency"],
                 optional_number(content.get("step_size"), "step_size"),
                 _optional_text(content, "objective"),
                 _optional_text(content, "fleet_hash"),
-                _promises(content.get("promises")),
+                cap=_cap(_told_cap(content.get("cap")), names),
+                correction=optional_number(content.get("correction"), "correction"),
+                buffer=None if content.get("buffer") is None else whole(content["buffer"], "buffer"),
+                schedule=_optional_text(content, "schedule"),
+                promises=_promises(content.get("promises")),
             )
         except KeyError as error:
             raise InvalidInput(f"plan file {path}: key {error} is required and missing; add it") from None
@@ -193,7 +250,8 @@ class Plan(Frozen, Tabular):
     def _title(self) -> str:
         made = f", least {self.objective}" if self.objective else ""
         step = "" if self.step_size is None else f", step size {self.step_size:.4g}"
-        return f"Plan for {int(self.count.sum()):,} clients: {self.concurrency:,} tasks in flight{step}{made}"
+        most = {1.0: ", one each at most", np.inf: ""}.get(float(self.cap.max()), f", at most {self.cap.max():g} each")
+        return f"Plan for {int(self.count.sum()):,} clients: {self.concurrency:,} tasks in flight{most}{step}{made}"
 
     def _table(self) -> dict[str, list[Any]]:
         found = {"name": list(self.name), "count": self.count.tolist(), "sampling": self.sampling.tolist()}
@@ -210,6 +268,40 @@ class Plan(Frozen, Tabular):
 
     def __hash__(self) -> int:
         return hash(self.hash)
+
+
+def _cap(given: Any, names: Sequence[str]) -> Floats:
+    """One number for each group, inf = none, from one for all, one for each, or nothing."""
+    if given is None or (isinstance(given, np.ndarray) and given.size == 0):
+        return np.full(len(names), np.inf)
+    listed = given if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given] * len(names)
+    values = [np.inf if one is None else one for one in listed]
+    if len(values) != len(names):
+        raise InvalidInput(f"cap must be one number, or one for each of the {len(names)} groups, got {len(values)}")
+    for name, one in zip(names, values, strict=True):
+        kind = isinstance(one, int | float | np.number) and not isinstance(one, bool)
+        if not kind or not (one >= 1 and (one == np.inf or (one == int(one) and one <= MOST_TASKS))):
+            raise InvalidInput(
+                f"cap of group '{name}' must be a whole number of at least 1, or none, got {quoted(one)}; "
+                "1 = nobody waits"
+            )
+    return np.array(values, dtype=np.float64)
+
+
+def _check_policy(correction: float | None, buffer: int | None) -> None:
+    if correction is not None and not 0 <= correction <= MOST_CORRECTION:
+        raise InvalidInput(
+            f"correction must be a number from 0 (as they come) to {MOST_CORRECTION}, got {correction}; 1 = unbiased"
+        )
+    if buffer is not None and not 1 <= buffer <= MOST_TASKS:
+        raise InvalidInput(f"buffer must be a whole number of at least 1, got {buffer}")
+
+
+def _told_cap(given: Any) -> Cap:
+    """As it stands in a file: nothing, a number, or a list with null where there is none."""
+    if given is None or isinstance(given, int | float):
+        return given if given is None else number(given, "cap")
+    return [None if one is None else number(one, "cap of a group") for one in items(given, "cap")]
 
 
 def plan_for(fleet: Fleet, given: Any) -> Plan:
