@@ -51,8 +51,8 @@ def runs(arguments: argparse.Namespace, name: str, resume: bool = False, **optio
     made: list[Run] = []
     for seed in range(arguments.seeds):
         config = TrainConfig(
-            str(fleet), model=arguments.model, steps=arguments.steps, rate=0.1, partition="classes(k=3)", seed=seed,
-            **options,
+            str(fleet), model=arguments.model, steps=arguments.steps, step_size=0.1, partition="classes(k=3)",
+            seed=seed, **options,
         )  # fmt: skip
         made.append(open_run(config, folder / f"seed-{seed}", resume, like=made[0].built if made else None))
     return made

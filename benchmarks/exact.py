@@ -8,7 +8,7 @@ import numpy as np
 from figure import Figure
 from numpy.typing import NDArray
 
-from sojourn.timing.exact.jackson import ClosedNetwork, Method
+from sojourn.timing.exact.jackson import ClosedNetwork, Solver
 
 Solve = Callable[[], NDArray[np.float64]]
 POPULATION = 10_000
@@ -28,8 +28,8 @@ def contour_against_mva(rounds: int) -> list[Figure]:
     return _compare(rounds, (contour, _solve(load, "contour")), (mva, _solve(load, "mva")))
 
 
-def _solve(load: NDArray[np.float64], method: Method | None) -> Solve:
-    return lambda: ClosedNetwork.solve(load, np.ones(load.size), POPULATION, method=method).queue
+def _solve(load: NDArray[np.float64], solver: Solver | None) -> Solve:
+    return lambda: ClosedNetwork.solve(load, np.ones(load.size), POPULATION, solver=solver).queue
 
 
 def _compare(rounds: int, *sides: tuple[Figure, Solve]) -> list[Figure]:

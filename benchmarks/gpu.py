@@ -86,7 +86,7 @@ def prepare(arguments: argparse.Namespace) -> list[Built]:
             model=arguments.model,
             batch_size=arguments.batch,
             augment="crop-flip" if arguments.data != "digits" else "none",
-            rate=0.05,
+            step_size=0.05,
             steps=arguments.warm + arguments.steps + 100,
             seed=seed,
             precision=arguments.precision,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 CLIENTS = 100
 HELD = 64  # examples of a client
 BATCH = 32
-RATE = 0.02
+STEP_SIZE = 0.02
 
 
 @cache
@@ -48,7 +48,7 @@ class Task(NamedTuple):
     """Where its snapshot is kept; the task sent next takes the place."""
     rows: Tensor
     """Examples of its batch."""
-    rate: float
+    step_size: float
     """Step size of the server, eta / (n p)."""
 
 
@@ -75,7 +75,7 @@ class Plain:
             x, y = self.x.index_select(0, task.rows), self.y.index_select(0, task.rows)
             nn.functional.cross_entropy(self.worker(x), y).backward()
             for weights, mine in zip(self.server, worker, strict=True):
-                weights.add_(mine.grad, alpha=-task.rate)
+                weights.add_(mine.grad, alpha=-task.step_size)
             self.pinned[task.place] = self._snapshot()
         self.done += steps
         return steps
@@ -88,7 +88,7 @@ def random_tasks(many: int) -> list[Task]:
     """Updates of random clients with as many tasks in flight as there are clients, for environments without sojourn."""
     chance = torch.Generator().manual_seed(2)
     places = torch.randint(CLIENTS, (many,), generator=chance).tolist()
-    return [Task(place, place * HELD + torch.randperm(HELD, generator=chance)[:BATCH], RATE) for place in places]
+    return [Task(place, place * HELD + torch.randperm(HELD, generator=chance)[:BATCH], STEP_SIZE) for place in places]
 
 
 def beside(

@@ -7,7 +7,7 @@ import torch
 import train_plain
 from figure import Figure
 from torch import nn
-from train_plain import BATCH, CLIENTS, HELD, RATE, Plain, Task
+from train_plain import BATCH, CLIENTS, HELD, STEP_SIZE, Plain, Task
 
 from sojourn import Fleet, Plan, Trace, simulate
 from sojourn.learning.algorithms.base import Setting
@@ -34,7 +34,7 @@ def rows(model: str, rounds: int) -> list[Figure]:
     piece, turns = PIECES[model], 5 * rounds
     trace = simulate(FLEET, PLAN, WARMUP + turns * piece, start="one-each", seed=1)
     replay = Replay(
-        GeneralizedAsyncSGD(ServerStep(rate=RATE)),
+        GeneralizedAsyncSGD(ServerStep(step_size=STEP_SIZE)),
         federation(MODELS[model]()),
         trace,
         Setting(FLEET, PLAN, np.full(CLIENTS, 1 / CLIENTS), Local(batch_size=BATCH)),
@@ -75,6 +75,6 @@ def tasks(trace: Trace, work: Federation) -> list[Task]:
     while (task := timeline.next()) is not None:
         place, (client, nth) = place_of.pop(task.name), task.name
         (batch,) = work.batches.of(client, nth, 1, 1)
-        made.append(Task(place, torch.from_numpy(batch.copy()), RATE / (CLIENTS * task.prob)))
+        made.append(Task(place, torch.from_numpy(batch.copy()), STEP_SIZE / (CLIENTS * task.prob)))
         place_of |= dict.fromkeys(timeline.leaving(), place)
     return made

@@ -37,7 +37,7 @@ def rows(model: str, clients: int, batch: int) -> list[Figure]:
         fleet = Path(folder) / "fleet.csv"
         fleet.write_text(f"name,count,rate\nfast,{clients // 2},4\nslow,{clients // 2},1\n")
         steps = clients + TURNS * piece  # the first waves, of all that begin together, are not counted
-        config = TrainConfig(str(fleet), model=model, batch_size=batch, steps=steps, rate=0.01)
+        config = TrainConfig(str(fleet), model=model, batch_size=batch, steps=steps, step_size=0.01)
         sides = [_replay(config.resolved(execution=kind)) for kind in ("one-by-one", "waves")]
     figures = [Figure("sojourn, one by one", []), Figure("sojourn, waves", [], most=1.1)]
     for side in sides:

@@ -1,4 +1,4 @@
-"""The paper's two-cluster and three-cluster fleets; its worked example, planned; four methods trained.
+"""The paper's two-cluster and three-cluster fleets; its worked example, planned; four algorithms trained.
 
 Run by `make demo`. Writes traces, runs and pictures to --out.
 """

@@ -18,7 +18,7 @@ from sojourn import Fleet, Law, Plan, analyze
 from sojourn.availability import Availability
 from sojourn.calibration import Calibration
 from sojourn.cli import promises
-from sojourn.cli.arguments import override, whole
+from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
@@ -43,6 +43,7 @@ from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
+from sojourn.scenario_text import override
 from sojourn.trace import Trace
 
 torch.set_num_threads(1)
@@ -82,12 +83,12 @@ def _setting(text: str) -> TrainConfig:
     return TrainConfig.of({"fleet": "fleet.csv", key: value_of(key, value, "--set")}, "--set")
 
 
-def _method(text: str) -> Comparison:
+def _algorithm(text: str) -> Comparison:
     return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], {}, {}, [text], [text]), "compare")
 
 
-def _rates(text: str) -> Comparison:
-    tuning, top = {"rates": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
+def _step_sizes(text: str) -> Comparison:
+    tuning, top = {"step_sizes": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
     return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], tuning, top, ["asyncsgd"], []), "compare")
 
 
@@ -161,12 +162,12 @@ TEXTS: dict[str, Reader] = {
         lambda text: override(FLEET, PLAN, None, [text], [text]), ("5", "5:gamma(shape=2)", "fast=5:deterministic")
     ),
     "whole number": Reader(lambda text: whole("steps", text), ("1000", "1e6", "1_000")),
-    "setting": Reader(_setting, ("batch_size=16", "rate=0.1", "data=digits", "seed=5", "steps=10", "holdout=0.1")),
-    "method": Reader(
-        _method,
+    "setting": Reader(_setting, ("batch_size=16", "step_size=0.1", "data=digits", "seed=5", "steps=10", "holdout=0.1")),
+    "algorithm compared": Reader(
+        _algorithm,
         ("fedbuff(size=10, staleness=root)", "planned: generalized-asyncsgd plan=plan.json concurrency=5", "plan.json"),
     ),
-    "rates": Reader(_rates, ("0.03,0.1,0.3", "1,2,3", "3")),
+    "step sizes": Reader(_step_sizes, ("0.03,0.1,0.3", "1,2,3", "3")),
     "part": Reader(part_of, ("1/2", "2/2")),
     "share": Reader(_share, ("0.3",)),
     "experiment": Reader(_PAPER.asked_for, ("all", "two-clusters")),
@@ -217,7 +218,7 @@ algorithm = "fedbuff(size=2)"
 data = "quadratic(dimension=3, clients=6, examples=5)"
 partition = "natural"
 model = "problem"
-rate = 0.1
+step_size = 0.1
 local_steps = 2
 batch_size = 4
 momentum = 0.5
@@ -232,16 +233,16 @@ baseline = "uniform"
 fleet = "fleet.csv"
 time = 5.0
 [tuning]
-rates = [0.03, 0.1]
+step_sizes = [0.03, 0.1]
 seeds = [10, 11]
 holdout = 0.1
 by = "loss"
 extensions = 3
 refit = true
-[[method]]
+[[algorithm]]
 name = "uniform"
 sampling = "uniform"
-[[method]]
+[[algorithm]]
 name = "planned"
 plan = "plan.json"
 [[plan]]
@@ -299,8 +300,8 @@ def _plan(path: Path) -> None:
 
 def _comparison(path: Path) -> None:
     read = Comparison.load(path)
-    for method in read.methods:
-        assert read.final(method, None, read.seeds[0]).name
+    for entry in read.algorithms:
+        assert read.final(entry, None, read.seeds[0]).name
 
 
 FILES: dict[str, Reader] = {

@@ -72,14 +72,19 @@ RUNS: dict[str, dict[str, Any]] = {
     "generalized-asyncsgd, resumed": {"sampling": "fast=0.12,slow=0.07"},
     "asyncsgd, finisher, adaptive": {"algorithm": "asyncsgd(assignment=pure, steps=adaptive)", "concurrency": 10},
     "fedbuff, idle, local steps": {"algorithm": "fedbuff(size=3)", "local_steps": 3, "momentum": 0.5},
-    "fedavg, epochs": {"algorithm": "fedavg", "local_epochs": 1, "rate": 0.05},
+    "fedavg, epochs": {"algorithm": "fedavg", "local_epochs": 1, "step_size": 0.05},
     "favano": {"algorithm": "favano(contacts=3)", "local_steps": 5},
     "quafl": {"algorithm": "quafl(contacts=3)", "local_steps": 5},
     "fedasync": {"algorithm": "fedasync(alpha=0.6)", "local_steps": 2, "clip": 1.0},
-    "adam, cosine, by time": {"server": "adam", "rate": 0.01, "schedule": "cosine(end=30, over=time)", "time": 30.0},
+    "adam, cosine, by time": {
+        "server": "adam",
+        "step_size": 0.01,
+        "schedule": "cosine(end=30, over=time)",
+        "time": 30.0,
+    },
     "batch norm and flips": {"model": "cnn(channels=4, norm=batch)", "augment": "flip", "steps": 40},
     "quadratic in float64": {"data": "quadratic(clients=10)", "model": "problem", "partition": "natural"}
-    | {"dtype": "float64", "rate": 0.02},
+    | {"dtype": "float64", "step_size": 0.02},
 }
 
 

@@ -41,9 +41,9 @@ def with_law(fleet: Fleet, text: str) -> Fleet:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A method with all that it runs on."""
+    """An algorithm with all that it runs on."""
 
-    method: Algorithm
+    algorithm: Algorithm
     problem: Quadratic
     setting: Setting
     trace: Trace
@@ -60,9 +60,9 @@ class Case:
         """Which examples a task sees."""
         return self.federation().batches
 
-    def replay(self, method: Any = None, timeline: Timeline | None = None) -> Replay:
+    def replay(self, algorithm: Any = None, timeline: Timeline | None = None) -> Replay:
         """A run at its beginning."""
-        return Replay(method or self.method, self.federation(), timeline or self.trace, self.setting)
+        return Replay(algorithm or self.algorithm, self.federation(), timeline or self.trace, self.setting)
 
     def live(self) -> Live:
         """The engine that would have written the trace."""
@@ -84,14 +84,14 @@ class Case:
             rows.append(replay.params)
         return torch.stack(rows).numpy()
 
-    def of(self, method: Algorithm, **changes: Any) -> "Case":
-        """Another method on the very same trace; changes are of the local work."""
+    def of(self, algorithm: Algorithm, **changes: Any) -> "Case":
+        """Another algorithm on the very same trace; changes are of the local work."""
         local = replace(self.setting.local, **changes)
-        return replace(self, method=method, setting=replace(self.setting, local=local))
+        return replace(self, algorithm=algorithm, setting=replace(self.setting, local=local))
 
 
 def simulated(
-    method: Algorithm,
+    algorithm: Algorithm,
     local: Local,
     *,
     fleet: Fleet = FLEET,
@@ -101,17 +101,17 @@ def simulated(
     seed: int = 3,
     **world: Any,
 ) -> Case:
-    """A method on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
-    plan, scenario = method.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
+    """An algorithm on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
+    plan, scenario = algorithm.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
     scenario = replace(scenario, **world)
     trace = simulate(fleet, plan, steps, start="even", seed=seed, scenario=scenario, engine="events")
     problem = PROBLEM if fleet.clients == 6 else TOY
     equal = np.full(fleet.clients, 1 / fleet.clients)
-    return Case(method, problem, Setting(fleet, plan, equal, local), trace, scenario, seed)
+    return Case(algorithm, problem, Setting(fleet, plan, equal, local), trace, scenario, seed)
 
 
 def by_hand(
-    method: Algorithm,
+    algorithm: Algorithm,
     *tasks: tuple[int, int] | tuple[int, int, int],
     dispatcher: str = "routed",
     together: int = 1,
@@ -125,7 +125,7 @@ def by_hand(
     """
     fleet = with_law(Fleet.of(one=(1, 1.0), two=(1, 1.0)), "deterministic")
     plan = Plan.of(fleet, dict(zip(fleet.name, sampling, strict=True)), concurrency)
-    work = Local(**{"rate": 0.1, "batch_size": 1, **local})
+    work = Local(**{"step_size": 0.1, "batch_size": 1, **local})
     client = np.array([task[0] - 1 for task in tasks])
     sent = np.array([task[1] for task in tasks])
     now = np.arange(len(tasks)) // together + 1.0
@@ -142,4 +142,4 @@ def by_hand(
         fate=np.full(len(tasks), APPLIED),
         metadata={"dispatcher": dispatcher},
     )
-    return Case(method, TOY, Setting(fleet, plan, np.full(2, 0.5), work), trace)
+    return Case(algorithm, TOY, Setting(fleet, plan, np.full(2, 0.5), work), trace)

@@ -178,7 +178,12 @@ ONCE = (
     *(("schedule", "drops(at=100/200, by=1e308)"), ("schedule", "cosine(end=40, least=1e308)")),
     *(("dataset", "quadratic(noise=1e308)"), ("dataset", f"quadratic(dimension={'9' * 400})")),
     *(("dataset", f"cifar10(folder={'x' * 300})"), ("dataset", "cifar10(folder=~nobody/at/all)")),
-    *(("rates", str(2**31)), ("rates", str(2**63)), ("setting", "concurrency=1e300"), ("setting", "seed=1e30")),
+    *(
+        ("step sizes", str(2**31)),
+        ("step sizes", str(2**63)),
+        ("setting", "concurrency=1e300"),
+        ("setting", "seed=1e30"),
+    ),
 )
 
 

@@ -2,7 +2,7 @@
 
     python examples/does_it_pay --out does-it-pay
 
-Two datasets, four fleets, four ways to sample, four numbers of tasks; the rate of each tuned on a holdout. Writes
+Two datasets, four fleets, four ways to sample, four numbers of tasks; the step size of each tuned on a holdout. Writes
 cells.csv, verdicts.csv, page.md and a picture. What is done stays done: call it again to go on. --fast is for a look: a
 tenth of the time, fewer seeds.
 """

@@ -18,7 +18,7 @@ Row = dict[str, object]
 
 def rows(work: str, name: str, fleet: Fleet, known: Mapping[str, Constants], compared: Compared) -> list[Row]:
     """A row a plan: its loss and time to the target, and the bound that it has."""
-    found = {str(row["method"]): row for row in compared.table if row["axis"] == "time"}
+    found = {str(row["algorithm"]): row for row in compared.table if row["axis"] == "time"}
     made = []
     for (way, tasks), plan in plans(fleet).items():
         row = found[f"{way}, {tasks}"]
@@ -46,7 +46,7 @@ def milder(fleet: Fleet, plan: Plan, constants: Constants) -> float:
 
 def _facts(row: Mapping[str, object]) -> Row:
     losses = ("test_loss", "test_loss_low", "test_loss_high", "accuracy")
-    keys = ("rate", "edge", *losses, "reached", "not_reached", "to_target", "diverged")
+    keys = ("step_size", "edge", *losses, "reached", "not_reached", "to_target", "diverged")
     return {key: row.get(key) for key in keys}
 
 

@@ -21,7 +21,7 @@ class Work:
     model: str
     batch_size: int
     target: str
-    rate: float  # at which constants are measured: the one that uniform sampling with a task a client is tuned to
+    step_size: float  # at which constants are measured: the one that uniform sampling with a task a client is tuned to
 
     def keys(self) -> dict[str, object]:
         """For a run."""

@@ -45,7 +45,7 @@ class Averaged(Standard):  # what it does not define is done as most algorithms 
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """A step, and the mean moves after it."""
-        size = self.server.rate_at(arrival.step, arrival.time)
+        size = self.server.step_size_at(arrival.step, arrival.time)
         params = state.params - size * arrival.update.as_gradient()
         return State(params, state.version + 1, torch.lerp(state.mean, params, self.share)), Info()
 

@@ -172,7 +172,7 @@ def call_draw(_: Any, address: Any, values: Any, first: Any, size: Any, key: Any
     return numba.types.Tuple((number, bits))(index, values, index, index, bits), generate
 
 
-# int64 choose(tasks, idle, number of idle, sampling, number of clients, memory, its size, finisher, clock, step, key, prob)
+# int64 choose(tasks, idle, how many, sampling, how many, memory, how many, finisher, clock, step, key, prob)
 _CHOICE = numba.types.int64(
     numba.types.CPointer(numba.types.int64),
     numba.types.CPointer(numba.types.int64),

@@ -5,6 +5,7 @@ from a file that may be a stranger's can ask first.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 from sojourn.errors import InvalidInput, cut
 from sojourn.text import nearest, parts
 
+_PLACE = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*:[A-Za-z_]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
@@ -23,6 +25,15 @@ def names_code(text: str) -> bool:
     (True, False, False)
     """
     return ":" in text.partition("(")[0]
+
+
+def mentions_code(text: str) -> bool:
+    """Whether code is named anywhere in a text that may speak of several groups, or of a rate before a law.
+
+    >>> mentions_code("5:gamma(shape=2); slow=1e5:exponential"), mentions_code("gamma(shape=2); slow=mine:Law(a=1)")
+    (False, True)
+    """
+    return _PLACE.search(text) is not None
 
 
 def own_call(noun: str, text: str, *first: Any) -> Any:

@@ -13,6 +13,7 @@ periodic    every client works by itself, up to K local steps; each `waiting + i
 One of one's own is `package.module:Class(key=value)`: see `sojourn.dispatching`.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -141,6 +142,11 @@ class Scenario:
     def plain(self) -> bool:
         """Whether this is the paper's network: routed, one local step, nothing in the way."""
         return self == Scenario()
+
+    @property
+    def availability_hash(self) -> str | None:
+        """Fingerprint of when clients are there; None = always."""
+        return hashlib.sha256(repr(self.availability).encode()).hexdigest()[:16] if self.availability else None
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -102,8 +102,8 @@ def test_a_batch_that_is_all_of_a_clients_data_is_said_to_have_no_noise(fleet, t
 
 
 def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):
-    said = call("calibrate", fleet, *QUICK, "--rate", 100, "--out", tmp_path / "c.toml").output
-    assert "the training ended above its first loss; with a lower --rate it would visit better points" in said
+    said = call("calibrate", fleet, *QUICK, "--step-size", 100, "--out", tmp_path / "c.toml").output
+    assert "the training ended above its first loss; with a lower --step-size it would visit better points" in said
 
 
 def test_a_file_that_exists_is_kept_unless_told_otherwise(fleet, tmp_path):

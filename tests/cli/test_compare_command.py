@@ -38,13 +38,32 @@ def fleet(tmp_path):
 
 @pytest.fixture
 def words(fleet):
-    methods = ("--method", "asyncsgd", "--method", "buffered: fedbuff(size=3) local_steps=2")
+    algorithms = ("--algorithm", "asyncsgd", "--algorithm", "buffered: fedbuff(size=3) local_steps=2")
     run = ("--model", "logistic", "--time", 6, "-C", 5, "--set", "batch_size=8", "--partition", "classes(k=3)")
-    return [fleet, *methods, *run, "--seeds", 3, "--rates", "0.05,0.2", "--tuning-seeds", 2, "--jobs", 2]
+    return [fleet, *algorithms, *run, "--seeds", 3, "--step-sizes", "0.05,0.2", "--tuning-seeds", 2, "--jobs", 2]
 
 
 def test_help_shows_examples():
-    assert 'sojourn compare fleet.csv --method asyncsgd --method "fedbuff(size=10)"' in call("--help").stdout
+    assert 'sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)"' in call("--help").stdout
+
+
+def test_all_methods_are_compared_in_the_world_that_the_flags_describe(fleet, tmp_path):
+    world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", 5, "--downlink", "slow=3"]
+    world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
+    run = ["--model", "logistic", "--steps", 20, "--seeds", 1, "--jobs", 1, "--no-picture", "--out", tmp_path / "cmp"]
+    call(fleet, "--method", "asyncsgd", "--method", "fedasync", *world, *run)
+    told = [json.loads(path.read_text())["config"] for path in (tmp_path / "cmp").glob("cells/*/config.json")]
+    assert len(told) == 2
+    for config in told:
+        assert (config["law"], config["uplink"]) == ("fast=deterministic; slow=gamma(shape=2)", "5")
+        assert (config["downlink"], config["server_rate"], config["dispatcher"]) == ("slow=3", 30.0, "pure")
+        assert config["availability"] == "churn(on=50, off=5)"
+
+
+def test_a_world_that_a_method_cannot_live_in_is_refused_before_any_cell(fleet, tmp_path):
+    with pytest.raises(SojournError, match="fedavg needs dispatcher rounds, got idle"):
+        call(fleet, "--method", "fedavg", "--steps", 20, "--dispatcher", "idle", "--out", tmp_path / "cmp")
+    assert not (tmp_path / "cmp").exists()
 
 
 def test_a_comparison_writes_tables_curves_and_a_picture_and_is_not_done_twice(words, tmp_path):
@@ -52,10 +71,12 @@ def test_a_comparison_writes_tables_curves_and_a_picture_and_is_not_done_twice(w
     shown = call(*words, "--target", "accuracy=0.3", "--extensions", 1, "--out", out).output
     assert "mean ± half of its 95% interval" in shown
     runs, trials, table = (read(out / f"{name}.csv") for name in ("runs", "tuning", "table"))
-    assert [(row["method"], row["seed"]) for row in runs] == [(m, s) for m in ("asyncsgd", "buffered") for s in "012"]
+    assert [(row["algorithm"], row["seed"]) for row in runs] == [
+        (m, s) for m in ("asyncsgd", "buffered") for s in "012"
+    ]
     assert all(row["state"] == "complete" and row["torch"] and row["cell"] for row in runs)
     assert {"time_to_target", "received_to_target", "version_to_target", "gradients_to_target"} <= set(runs[0])
-    grid = sorted({float(row["rate"]) for row in trials})
+    grid = sorted({float(row["step_size"]) for row in trials})
     assert len(trials) == 2 * len(grid) * 2
     assert len(table) == 2 * 4
     assert {"client_worst", "client_10_low", "difference", "to_target", "not_reached"} <= set(table[0])
@@ -115,12 +136,12 @@ concurrency = 5
 batch_size = 8
 partition = "classes(k=3)"
 [tuning]
-rates = [0.05, 0.2]
+step_sizes = [0.05, 0.2]
 seeds = 2
 extensions = 0
-[[method]]
+[[algorithm]]
 algorithm = "asyncsgd"
-[[method]]
+[[algorithm]]
 name = "buffered"
 algorithm = "fedbuff(size=3)"
 local_steps = 2
@@ -132,48 +153,63 @@ local_steps = 2
 
 
 def test_every_method_runs_under_every_plan(fleet, tmp_path):
-    words = ["--method", "asyncsgd", "--method", "generalized-asyncsgd", "--plan", "few: concurrency=3"]
+    words = ["--algorithm", "asyncsgd", "--algorithm", "generalized-asyncsgd", "--plan", "few: concurrency=3"]
     words += ["--plan", "fast: sampling=speed concurrency=6", "--seeds", 2, "--steps", 30, "--model", "logistic"]
     shown = call(fleet, *words, "--no-picture", "--jobs", 2, "--out", tmp_path / "cmp").output
-    assert "the rates were not tuned" in shown
-    names = list(dict.fromkeys(row["method"] for row in read(tmp_path / "cmp" / "runs.csv")))
+    assert "the step sizes were not tuned" in shown
+    names = list(dict.fromkeys(row["algorithm"] for row in read(tmp_path / "cmp" / "runs.csv")))
     assert names == ["asyncsgd, few", "asyncsgd, fast", "generalized-asyncsgd, few", "generalized-asyncsgd, fast"]
 
 
 def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet, tmp_path):
-    words = ["--method", "asyncsgd", "--method", "lost: asyncsgd start=nowhere", "--rates", "0.1", "--extensions", 0]
+    words = [
+        "--algorithm",
+        "asyncsgd",
+        "--algorithm",
+        "lost: asyncsgd start=nowhere",
+        "--step-sizes",
+        "0.1",
+        "--extensions",
+        0,
+    ]
     words += ["--seeds", 2, "--steps", 30, "--model", "logistic", "--no-picture", "--jobs", 2]
     result = call(fleet, *words, "--out", tmp_path / "cmp", code=1)
     assert "start must be one of" in result.output
     assert "is left out" in result.output
-    states = {row["method"]: row["state"] for row in read(tmp_path / "cmp" / "tuning.csv")}
+    states = {row["algorithm"]: row["state"] for row in read(tmp_path / "cmp" / "tuning.csv")}
     assert states == {"asyncsgd": "complete", "lost": "failed"}
-    assert {row["method"] for row in read(tmp_path / "cmp" / "runs.csv")} == {"asyncsgd"}
+    assert {row["algorithm"] for row in read(tmp_path / "cmp" / "runs.csv")} == {"asyncsgd"}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "a comparison needs at least one method"),
-        (["--method", "asyncsgd", "--method", "asyncsgd"], "methods must have different names, got 'asyncsgd' twice"),
-        (["--method", "asyncsgd seed=3"], "seed must be the same for all methods"),
-        (["--method", "asyncsgd batches=3"], "unknown key 'batches'; did you mean batch_size?"),
-        (["--method", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
-        (["--method", "asyncsgd", "--rates", "0.1,many"], "rates must be numbers with commas between, got 'many'"),
-        (["--method", "asyncsgd", "--rates", "0.1,-1"], "rates must be positive, finite and different"),
-        (["--method", "asyncsgd", "--rates", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
-        (["--method", "asyncsgd", "--target", "speed=3"], "target must be one of accuracy"),
-        (["--method", "asyncsgd", "--baseline", "fedavg"], "baseline must be asyncsgd, got 'fedavg'"),
-        (["--method", "asyncsgd", "--set", "holdout=0.3"], "holdout is set by the comparison"),
-        (["--method", "asyncsgd", "--holdout", "2"], "holdout must be a share between 0 and 1, got 2.0"),
-        (["--method", "asyncsgd", "--tune-by", "luck"], "by must be one of loss, accuracy, got 'luck'"),
-        (["--method", "asyncsgd", "--part", "3/2"], "part must read like 1/2"),
-        (["--method", "asyncsgd", "--steps", "5", "--time", "3"], "steps and time exclude each other"),
-        (["--method", "asyncsgd", "--on", "mars"], "on must be one of here, ray, got 'mars'"),
-        (["--method", "fedbuf"], "did you mean fedbuff?"),
-        (["--method", "asyncsgd", "--method", "fedavg concurrency=11"], "fedavg needs concurrency <= clients"),
-        (["--method", "asyncsgd", "--data", "digit"], "did you mean digits?"),
-        (["--method", "asyncsgd", "--plan", "nowhere.json"], "nowhere.json"),
+        ([], "a comparison needs at least one algorithm"),
+        (
+            ["--algorithm", "asyncsgd", "--algorithm", "asyncsgd"],
+            "algorithms must have different names, got 'asyncsgd' twice",
+        ),
+        (["--algorithm", "asyncsgd seed=3"], "seed must be the same for all algorithms"),
+        (["--algorithm", "asyncsgd batches=3"], "unknown key 'batches'; did you mean batch_size?"),
+        (["--algorithm", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
+        (
+            ["--algorithm", "asyncsgd", "--step-sizes", "0.1,many"],
+            "step sizes must be numbers with commas between, got 'many'",
+        ),
+        (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step sizes must be positive, finite and different"),
+        (["--algorithm", "asyncsgd", "--step-sizes", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
+        (["--algorithm", "asyncsgd", "--target", "speed=3"], "target must be one of accuracy"),
+        (["--algorithm", "asyncsgd", "--baseline", "fedavg"], "baseline must be asyncsgd, got 'fedavg'"),
+        (["--algorithm", "asyncsgd", "--set", "holdout=0.3"], "holdout is set by the comparison"),
+        (["--algorithm", "asyncsgd", "--holdout", "2"], "holdout must be a share between 0 and 1, got 2.0"),
+        (["--algorithm", "asyncsgd", "--tune-by", "luck"], "by must be one of loss, accuracy, got 'luck'"),
+        (["--algorithm", "asyncsgd", "--part", "3/2"], "part must read like 1/2"),
+        (["--algorithm", "asyncsgd", "--steps", "5", "--time", "3"], "steps and time exclude each other"),
+        (["--algorithm", "asyncsgd", "--on", "mars"], "on must be one of here, ray, got 'mars'"),
+        (["--algorithm", "fedbuf"], "did you mean fedbuff?"),
+        (["--algorithm", "asyncsgd", "--algorithm", "fedavg concurrency=11"], "fedavg needs concurrency <= clients"),
+        (["--algorithm", "asyncsgd", "--data", "digit"], "did you mean digits?"),
+        (["--algorithm", "asyncsgd", "--plan", "nowhere.json"], "nowhere.json"),
         (["--config", "nowhere.toml"], "comparison file nowhere.toml does not exist"),
     ],
 )
@@ -188,7 +224,18 @@ def test_nonsense_is_refused_in_one_sentence(fleet, tmp_path, words, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, number):
-    words = ["--method", "asyncsgd", "--method", "fedavg", "--steps", "3000", "--seeds", "2", "--rates", "0.1"]
+    words = [
+        "--algorithm",
+        "asyncsgd",
+        "--algorithm",
+        "fedavg",
+        "--steps",
+        "3000",
+        "--seeds",
+        "2",
+        "--step-sizes",
+        "0.1",
+    ]
     words += ["--tuning-seeds", "1", "--extensions", "0", "--no-picture", "--checkpoint-seconds", "0.5"]
     out = tmp_path / "broken"
     command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(out)]
@@ -214,7 +261,7 @@ def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, num
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_second_ctrl_c_waits_for_nobody(fleet, tmp_path, jobs):
-    words = ["--method", "asyncsgd", "--steps", "5000000", "--seeds", "2", "--no-picture", "--jobs", jobs]
+    words = ["--algorithm", "asyncsgd", "--steps", "5000000", "--seeds", "2", "--no-picture", "--jobs", jobs]
     command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(tmp_path / "cmp")]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, stderr=said, stdout=said, env=os.environ)

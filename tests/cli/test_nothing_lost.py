@@ -130,7 +130,7 @@ def test_a_kill_in_the_middle_of_the_writing_leaves_the_old_file(call, home):
 
 
 @pytest.mark.parametrize(
-    "words", [["simulate", "fleet.csv"], ["train", "fleet.csv"], ["compare", "fleet.csv", "--method", "asyncsgd"]]
+    "words", [["simulate", "fleet.csv"], ["train", "fleet.csv"], ["compare", "fleet.csv", "--algorithm", "asyncsgd"]]
 )
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(call, home, words):
     code, out, said = call(*words, "--out", "fleet.csv/run")
@@ -224,7 +224,20 @@ def test_a_sweep_whose_table_cannot_be_written_is_shown(call, home):
 
 
 def test_a_comparison_whose_table_or_picture_cannot_be_written_is_shown(call, home):
-    words = ["compare", "fleet.csv", "--method", "asyncsgd", "--steps", 20, "--seeds", 1, "--jobs", 1, "--out", "out"]
+    words = [
+        "compare",
+        "fleet.csv",
+        "--algorithm",
+        "asyncsgd",
+        "--steps",
+        20,
+        "--seeds",
+        1,
+        "--jobs",
+        1,
+        "--out",
+        "out",
+    ]
     for name in ("table.csv", "comparison.svg"):
         (home / "out" / name).mkdir(parents=True)
     code, out, said = call(*words)

@@ -126,10 +126,10 @@ def test_steps_take_one_task_a_client_and_say_so(fleet):
     assert "sample slow clients 13x as often as fast ones" in result.output
 
 
-@pytest.mark.parametrize("method", ["grid", "clusters", "clusters=2", "power"])
-def test_every_family_can_be_asked_for(fleet, method):
+@pytest.mark.parametrize("search", ["grid", "clusters", "clusters=2", "power"])
+def test_every_family_can_be_asked_for(fleet, search):
     content = json.loads(
-        call("plan", fleet, "--budget-steps", "1e4", "-C", 100, "--free-step", "--method", method, "--json", *QUICK)
+        call("plan", fleet, "--budget-steps", "1e4", "-C", 100, "--free-step", "--search", search, "--json", *QUICK)
     )
     assert content["promises"]["bound"] == pytest.approx(2.35982729, rel=1e-5)
 
@@ -181,11 +181,11 @@ def test_the_fleets_own_law_is_simulated(tmp_path):
         (["--budget-time", "10", "-C", "50", "--most-staleness", "10"], "take at most 11 tasks"),
         (["--budget-time", "10", "-C", "0"], "concurrency must be a whole number from 1"),
         (["--budget-time", "10", "-C", "1e12"], "concurrency must be a whole number from 1"),
-        (["--budget-time", "10", "--method", "clusters=x"], "--method must be simplex, clusters, clusters=K"),
-        (["--budget-time", "10", "--method", "clusters=²"], "--method must be simplex, clusters, clusters=K"),
+        (["--budget-time", "10", "--search", "clusters=x"], "--search must be simplex, clusters, clusters=K"),
+        (["--budget-time", "10", "--search", "clusters=²"], "--search must be simplex, clusters, clusters=K"),
         (["--epsilon", "1", "--objective", "time=3"], "--objective must be time, steps, energy, mix=S"),
         (["--budget-time", "10", "--objective", "throughput"], "'throughput' does not go with a budget of time"),
-        (["--budget-time", "10", "--method", "guess"], "method must be simplex"),
+        (["--budget-time", "10", "--search", "guess"], "search must be simplex"),
         (["--budget-time", "10", "--reading", "other"], "reading must be conditional or indicator, got 'other'"),
         (["--budget-time", "10", "--weights", "data"], "'fast' has none; add data_size"),
         (["--epsilon", "1", "--objective", "energy"], "needs the powers of every group, 'fast' lacks one"),

@@ -68,19 +68,19 @@ def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_pat
 @pytest.mark.parametrize(
     ("grid", "top", "message"),
     [
-        ("rates = [0.1]", "seeds = 2", "unknown key 'rates'; did you mean rate or steps?"),
-        ("rate = ['fast']", "seeds = 2", "grid: rate must be a number, got 'fast'"),
-        ("rate = []", "seeds = 2", "grid: rate must have at least one value, got none"),
+        ("step_sizes = [0.1]", "seeds = 2", "unknown key 'step_sizes'; did you mean step_size"),
+        ("step_size = ['fast']", "seeds = 2", "grid: step_size must be a number, got 'fast'"),
+        ("step_size = []", "seeds = 2", "grid: step_size must have at least one value, got none"),
         ("steps = [10, 20]", "seeds = 2", "grid: steps stands in [run] too"),
         ("seed = [1]", "seeds = 2", "grid: seed is swept by seeds"),
-        ("rate = [0.1]", "seeds = 0", "seeds must be a whole number of at least 1, or a list, got 0"),
-        ("rate = [0.1]", "seeds = [1, 1]", "seeds must be different, got [1, 1]"),
+        ("step_size = [0.1]", "seeds = 0", "seeds must be a whole number of at least 1, or a list, got 0"),
+        ("step_size = [0.1]", "seeds = [1, 1]", "seeds must be different, got [1, 1]"),
         (
             "concurrency = [5, 11]\nalgorithm = 'fedavg'",
             "seeds = 1",
             "fedavg needs concurrency <= clients, got 11 > 10",
         ),
-        ("rate = [0.1]", "sedes = 2", "keys are seeds, [run] and [grid], got 'sedes'"),
+        ("step_size = [0.1]", "sedes = 2", "keys are seeds, [run] and [grid], got 'sedes'"),
     ],
 )
 def test_a_sweep_file_with_a_mistake_is_refused(file, tmp_path, grid, top, message):

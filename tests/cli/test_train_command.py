@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sojourn import Fleet, Plan, simulate
+from sojourn import Fleet, Plan, Trace, simulate
 from sojourn.cli.main import app
 from sojourn.errors import SojournError
 
@@ -39,8 +39,14 @@ def test_help_shows_examples():
 
 
 def test_flags_and_a_run_file_give_the_same_run(fleet, tmp_path):
-    options = {"algorithm": "fedbuff(size=3)", "steps": 60, "partition": "classes(k=2)", "rate": 0.2, "concurrency": 5}
-    flags = [word for key, value in options.items() for word in (f"--{key}", value)]
+    options = {
+        "algorithm": "fedbuff(size=3)",
+        "steps": 60,
+        "partition": "classes(k=2)",
+        "step_size": 0.2,
+        "concurrency": 5,
+    }
+    flags = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
     call(fleet, *flags, "--out", tmp_path / "one")
     lines = [f"{key} = {json.dumps(value)}" for key, value in {**options, "fleet": str(fleet)}.items()]
     (tmp_path / "run.toml").write_text("\n".join(lines))
@@ -83,12 +89,30 @@ def test_a_recorded_trace_that_says_nothing_of_itself_is_trained_along_with_a_no
     assert "the trace does not say its fleet_hash, plan_hash, dispatcher, concurrency" in said
 
 
+def test_the_world_of_simulate_is_given_in_the_same_words(fleet, tmp_path):
+    world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", "5:deterministic"]
+    world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
+    path = tmp_path / "trace.parquet"
+    how = ["-C", 5, "--steps", 60, "--seed", 3, "--start", "one-each", "--engine", "events", "--out", path]
+    result = CliRunner().invoke(app, ["simulate", str(fleet), *map(str, [*world, *how])])
+    assert result.exit_code == 0, result.output
+    call(fleet, *world, "-C", 5, "--steps", 60, "--seed", 3, "--out", tmp_path / "flags")
+    assert Trace.load(tmp_path / "flags" / "trace.parquet").hash == Trace.load(path).hash
+    keys = {"law": "fast=deterministic; slow=gamma(shape=2)", "uplink": "5:deterministic", "server_rate": 30.0}
+    keys |= {"dispatcher": "pure", "availability": "churn(on=50, off=5)", "fleet": str(fleet), "concurrency": 5}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {**keys, "steps": 60, "seed": 3}.items()]
+    (tmp_path / "run.toml").write_text("\n".join(lines))
+    call("--config", tmp_path / "run.toml", "--out", tmp_path / "file")
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("flags", "file")]
+    assert models[0] == models[1]
+
+
 def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):
     loaded = Fleet.load(fleet)
     Plan.of(loaded, {"fast": 0.05, "slow": 0.175}, 7, 0.02).save(tmp_path / "plan.json")
     call(fleet, "--plan", tmp_path / "plan.json", "--steps", 40, "--out", tmp_path / "run")
     told = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
-    assert (told["rate"], told["concurrency"]) == (0.02, 7)
+    assert (told["step_size"], told["concurrency"]) == (0.02, 7)
 
 
 def test_json_carries_the_last_row_of_the_metrics(fleet, tmp_path):
@@ -132,7 +156,7 @@ def test_batches_larger_than_a_shard_are_said_and_become_the_shard(fleet, tmp_pa
         (["--algorithm", "quafl(contacts=2)", "-C", "5"], "concurrency has no effect on quafl"),
         (["--algorithm", "asyncsgd", "--weights", "data"], "weights has no effect on asyncsgd"),
         (["--momentum", "0.9"], "momentum has no effect on generalized-asyncsgd"),
-        (["--local-rate", "0.5"], "local-rate has no effect on generalized-asyncsgd"),
+        (["--local-step-size", "0.5"], "local-step-size has no effect on generalized-asyncsgd"),
     ],
 )
 def test_what_a_method_does_not_look_at_is_said(fleet, tmp_path, words, said):
@@ -165,7 +189,7 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--start", "somewhere"], "start must be one of"),
         (["--algorithm", "fedbuff(size=20, distinct=true)"], "a buffer of 20 distinct clients needs as many, got 10"),
         (["--time", "0.000001"], "no update comes back within time 1e-06"),
-        (["--rate", "nan"], "rate must be positive and finite, got nan"),
+        (["--step-size", "nan"], "step_size must be positive and finite, got nan"),
         (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1.0"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),
         (["--schedule", "drops"], "schedule drops needs at"),
@@ -204,7 +228,7 @@ def test_a_run_is_resumed_by_its_folder_alone(fleet, tmp_path):
     ("text", "message"),
     [
         ("steps = 5", "key fleet is required"),
-        ("fleet = 'f'\nstep = 5", "unknown key 'step'; did you mean steps?"),
+        ("fleet = 'f'\nstep = 5", "unknown key 'step'; did you mean steps or "),
         ("fleet = 'f'\nsteps = 'many'", "steps must be a whole number, got 'many'"),
         ("fleet = ", "is not valid TOML"),
     ],
@@ -218,7 +242,16 @@ def test_a_run_file_with_a_mistake_is_refused(tmp_path, text, message):
 
 def test_a_model_and_data_of_ones_own_are_found_by_name(fleet, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    words = ["--data", "own_task:two_moons", "--model", "own_task:network", "--partition", "natural", "--rate", 0.3]
+    words = [
+        "--data",
+        "own_task:two_moons",
+        "--model",
+        "own_task:network",
+        "--partition",
+        "natural",
+        "--step-size",
+        0.3,
+    ]
     told = json.loads(call(fleet, *words, "--steps", 1500, "--json", "--out", tmp_path / "run").stdout)
     assert told["accuracy"] > 0.95
 

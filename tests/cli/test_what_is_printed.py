@@ -12,9 +12,8 @@ from sojourn.cli.main import run
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.experiments.statistics import AXES
-from sojourn.report.comparison_figures import comparison_picture
 from sojourn.report.figures import MOST_NAME, MOST_WORDS, staleness_histograms, who_holds_what, words
-from sojourn.report.training_figures import curves
+from sojourn.report.training_figures import comparison_picture, curves
 from sojourn.shown import quoted, short, visible
 from sojourn.trace import APPLIED, Trace
 
@@ -118,7 +117,7 @@ def drawn(name, most=MOST_WORDS):
 
 def test_names_in_pictures_are_drawn_as_they_are_written(tmp_path):
     row = {f"accuracy{end}": 0.5 for end in ("", "_low", "_high")}
-    rows = [{**row, "method": name, "axis": axis, "at": at} for name in MATHS for axis in AXES for at in (0.0, 1.0)]
+    rows = [{**row, "algorithm": name, "axis": axis, "at": at} for name in MATHS for axis in AXES for at in (0.0, 1.0)]
     metrics = [{"received": at, "time": at, "accuracy": 0.1, "test_loss": 1} for at in (0, 1)]
     for title in MATHS[:2]:
         pictures = (

@@ -23,7 +23,7 @@ def row(received: int, loss: float = 1.0, accuracy: float = 0.5, time: float | N
 def pretend(cell: Cell, folder: Path, rows: list[Row], diverged: bool = False, **facts: object) -> None:
     home = Cells(folder).of(cell)
     home.mkdir(parents=True)
-    config = {"device": "cpu", "execution": "waves", "rate": cell.config.rate}
+    config = {"device": "cpu", "execution": "waves", "step_size": cell.config.step_size}
     (home / "config.json").write_text(json.dumps({**HASHES, "config": config, "versions": VERSIONS, **facts}))
     with (home / "metrics.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])

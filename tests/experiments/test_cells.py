@@ -12,7 +12,7 @@ from sojourn.cli.main import app
 from sojourn.errors import InvalidInput
 from sojourn.experiments.cells import Cells, ended
 from sojourn.experiments.run_cells import run_cells
-from sojourn.learning.run.read_metrics import NEEDED
+from sojourn.learning.run.metrics import NEEDED
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_commands_refuse_a_link_with_one_sentence(fleet, tmp_path, verb):
     (tmp_path / "sweep.toml").write_text(f'[run]\nfleet = "{fleet}"\nsteps = 20\n')
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "cells").symlink_to(tmp_path)
-    words = {"sweep": [str(tmp_path / "sweep.toml")], "compare": [fleet, "--method", "fedavg", "--no-picture"]}[verb]
+    words = {"sweep": [str(tmp_path / "sweep.toml")], "compare": [fleet, "--algorithm", "fedavg", "--no-picture"]}[verb]
     error = CliRunner().invoke(app, [verb, *words, "--jobs", "1", "--out", str(tmp_path / "out")]).exception
     assert isinstance(error, InvalidInput)
     assert "cells must be no link" in str(error)

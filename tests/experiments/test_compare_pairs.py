@@ -1,11 +1,11 @@
-"""Methods of one seed share everything that is chance: partition, first model, batches, service times."""
+"""Algorithms of one seed share everything that is chance: partition, first model, batches, service times."""
 
 import numpy as np
 import pytest
 import torch
 from some_cells import fleet_file
 
-from sojourn.experiments.comparison import Comparison, Method, Tuning
+from sojourn.experiments.comparison import Comparison, Entry, Tuning
 from sojourn.experiments.training import simulated
 from sojourn.learning.run.build import build
 
@@ -15,10 +15,10 @@ METHODS = ("generalized-asyncsgd", "asyncsgd(assignment=pure)", "fedbuff(size=3)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     run = {"fleet": fleet_file(tmp_path_factory.mktemp("pairs")), "steps": 200, "partition": "dirichlet(alpha=0.5)"}
-    methods = [Method(text, {"algorithm": text, "concurrency": 5}) for text in METHODS]
-    methods.append(Method("by speed", {"sampling": "speed", "concurrency": 9}))
-    comparison = Comparison(run, tuple(methods), (4,), Tuning((0.1, 0.2)))
-    return [build(comparison.final(method, 0.1, 4).config) for method in methods]
+    algorithms = [Entry(text, {"algorithm": text, "concurrency": 5}) for text in METHODS]
+    algorithms.append(Entry("by speed", {"sampling": "speed", "concurrency": 9}))
+    comparison = Comparison(run, tuple(algorithms), (4,), Tuning((0.1, 0.2)))
+    return [build(comparison.final(algorithm, 0.1, 4).config) for algorithm in algorithms]
 
 
 def test_the_partition_and_the_first_model_are_the_same(built):
@@ -55,8 +55,8 @@ def test_the_service_time_of_a_clients_nth_task_is_the_same(built):
 
 
 def test_the_trials_of_a_method_hold_the_same_examples_out_whatever_the_seed(built, tmp_path):
-    comparison = Comparison({"fleet": fleet_file(tmp_path), "steps": 10}, (Method("a"),), (0,), Tuning((0.1,)))
-    one, two = (build(comparison.trial(comparison.methods[0], 0.1, seed).config) for seed in (10_000, 10_001))
+    comparison = Comparison({"fleet": fleet_file(tmp_path), "steps": 10}, (Entry("a"),), (0,), Tuning((0.1,)))
+    one, two = (build(comparison.trial(comparison.algorithms[0], 0.1, seed).config) for seed in (10_000, 10_001))
     assert one.federation.dataset.hash == two.federation.dataset.hash
     assert one.federation.partition.hash != two.federation.partition.hash
     held = one.federation.dataset

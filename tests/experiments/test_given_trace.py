@@ -182,6 +182,17 @@ WRONG = {
         {},
         "generalized-asyncsgd needs a trace of dispatcher routed, this one has 'rounds'",
     ),
+    "another queue is wanted": (
+        lambda: made("pure"),
+        {},
+        "needs a trace of dispatcher routed, this one has 'pure'; simulate it with that dispatcher, or give dispatcher "
+        "pure",
+    ),
+    "timing beside a trace": (
+        lambda: made(),
+        {"availability": "churn(on=9, off=1)", "trace": "some.parquet"},
+        "a trace has its timing already: availability must not be given beside it; leave it out",
+    ),
     "rounds that nobody names": (
         by_hand,
         {"algorithm": "fedavg"},

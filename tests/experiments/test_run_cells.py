@@ -72,7 +72,7 @@ def test_a_cell_that_kills_its_process_is_convicted_alone_and_its_neighbours_are
 
 
 def test_a_cell_that_diverges_has_ended_and_is_not_tried_again(fleet, tmp_path):
-    cell = Cell("far", small(fleet, rate=1e20, model="mlp"))
+    cell = Cell("far", small(fleet, step_size=1e20, model="mlp"))
     for _ in range(2):
         swept = run_cells([cell], tmp_path / "out", jobs=2)
         assert (swept.ended, swept.failures, swept.retried) == (1, {}, [])
@@ -106,7 +106,7 @@ def test_the_hash_knows_what_lies_in_the_files_and_not_where_they_lie(fleet, tmp
 
 
 def test_cells_that_have_ended_keep_no_checkpoints(fleet, tmp_path):
-    cells = [*seeds(fleet, 1), Cell("far", small(fleet, rate=1e20, model="mlp"))]
+    cells = [*seeds(fleet, 1), Cell("far", small(fleet, step_size=1e20, model="mlp"))]
     run_cells(cells, tmp_path / "out", jobs=1, checkpoint_seconds=0)
     where = Cells(tmp_path / "out")
     assert [ended(where.of(cell)) for cell in cells] == ["complete", "diverged"]
@@ -149,7 +149,7 @@ def test_a_place_that_is_none_is_refused(fleet, tmp_path):
 def test_cells_that_share_waves_do_not_share_their_troubles(fleet, tmp_path):
     cells = [
         *seeds(fleet, 2),
-        Cell("far", small(fleet, rate=1e20)),
+        Cell("far", small(fleet, step_size=1e20)),
         Cell("too many", small(fleet, algorithm="fedavg", concurrency=11)),
     ]
     swept = run_cells(cells, tmp_path / "out", jobs=1, together=8)

@@ -9,7 +9,7 @@ from some_cells import fleet_file
 
 from sojourn.experiments.cells import ended, find
 from sojourn.experiments.compare import mixed, unpaired
-from sojourn.experiments.comparison import Comparison, Method
+from sojourn.experiments.comparison import Comparison, Entry
 from sojourn.experiments.statistics import Target, at_points, common_end, cost_of, curves, interval, standing
 
 
@@ -29,14 +29,16 @@ def test_one_value_has_no_interval_and_a_missing_one_no_mean():
 
 @pytest.fixture
 def made(tmp_path):
-    """A comparison of two methods over two seeds, with the rows of each as given."""
+    """A comparison of two algorithms over two seeds, with the rows of each as given."""
 
     def make(rows, diverged=(), facts=None, **keys):
         run = {"fleet": fleet_file(tmp_path), "steps": 10}
-        methods = (Method("one", {"algorithm": "asyncsgd"}), Method("two", {"algorithm": "fedavg"}))
-        comparison = Comparison(run, methods, (0, 1), **keys)
+        algorithms = (Entry("one", {"algorithm": "asyncsgd"}), Entry("two", {"algorithm": "fedavg"}))
+        comparison = Comparison(run, algorithms, (0, 1), **keys)
         cells = {
-            (method.name, seed): comparison.final(method, None, seed) for method in methods for seed in comparison.seeds
+            (algorithm.name, seed): comparison.final(algorithm, None, seed)
+            for algorithm in algorithms
+            for seed in comparison.seeds
         }
         for key, cell in cells.items():
             pretend(cell, tmp_path, rows[key], key in diverged, **(facts or {}).get(key, {}))
@@ -73,7 +75,7 @@ def test_of_two_folders_of_one_cell_the_ended_one_counts(made, tmp_path):
 
 def test_differences_are_those_of_pairs(made):
     comparison, runs = made(ROWS)
-    rows = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
+    rows = {(one["algorithm"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert len(rows) == 8
     two = rows["two", "time"]
     assert two["mean"] == pytest.approx(0.8)
@@ -86,7 +88,7 @@ def test_differences_are_those_of_pairs(made):
 def test_every_axis_is_looked_at_where_all_runs_have_been(made):
     short = {**ROWS, ("two", 0): [row(0), row(4, accuracy=0.3, time=10.0)]}
     comparison, runs = made(short)
-    rows = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
+    rows = {(one["algorithm"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert rows["one", "received"]["at"] == 4
     assert rows["one", "received"]["mean"] == pytest.approx(0.28)
     assert rows["one", "time"]["at"] == 10
@@ -95,7 +97,7 @@ def test_every_axis_is_looked_at_where_all_runs_have_been(made):
 def test_a_run_that_diverged_leaves_no_mean_and_does_not_shorten_the_others(made):
     rows = {**ROWS, ("two", 1): [row(0), row(3)]}
     comparison, runs = made(rows, diverged=[("two", 1)])
-    table = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
+    table = {(one["algorithm"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     assert table["one", "received"]["at"] == 10
     assert isnan(table["two", "received"]["mean"])
     assert isnan(table["two", "received"]["difference"])
@@ -115,7 +117,7 @@ def test_a_target_that_some_runs_miss_has_no_mean_but_says_how_many_missed_it(ma
 
 def test_curves_end_where_the_first_of_a_methods_runs_ends(made):
     _, runs = made({**ROWS, ("two", 0): ends(0.2, 0.3)})
-    last = {(one["method"], one["axis"]): one for one in curves(runs)}
+    last = {(one["algorithm"], one["axis"]): one for one in curves(runs)}
     assert last["two", "received"]["at"] == 10
     assert common_end(runs["two"].values(), "received") == 10
     assert last["two", "received"]["accuracy"] == pytest.approx((0.2 + 0.9) / 2)
@@ -124,7 +126,7 @@ def test_curves_end_where_the_first_of_a_methods_runs_ends(made):
 def test_a_run_that_diverged_has_no_value_and_no_target_even_before_it_did(made):
     rows = {**ROWS, ("two", 1): [row(0, accuracy=0.1), row(10, accuracy=0.99), row(20, accuracy=0.99)]}
     comparison, runs = made(rows, diverged=[("two", 1)], target=Target.parse("accuracy=0.5"))
-    table = {(one["method"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
+    table = {(one["algorithm"], one["axis"]): one for one in standing(runs, comparison.baseline, comparison.target)}
     found = table["two", "received"]
     assert isnan(found["mean"])
     assert isnan(found["difference"])
@@ -149,7 +151,7 @@ def test_a_half_copied_cell_has_not_ended(made, tmp_path):
 def test_runs_that_are_no_pairs_are_found_out(made):
     _, runs = made({**ROWS, ("two", 1): [row(0, loss=1.5), row(10)]}, facts={("two", 0): {"partition_hash": "another"}})
     assert unpaired(runs) == [
-        "seed 0: the methods do not have the same partition; these runs are no pairs",
-        "seed 1: the methods do not begin with the same model; these runs are no pairs",
+        "seed 0: the algorithms do not have the same partition; these runs are no pairs",
+        "seed 1: the algorithms do not begin with the same model; these runs are no pairs",
     ]
     assert mixed(runs) == []

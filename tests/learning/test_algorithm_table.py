@@ -1,4 +1,4 @@
-"""What every method of the table does, whatever its options: the same properties for all of them."""
+"""What every algorithm of the table does, whatever its options: the same properties for all of them."""
 
 from dataclasses import fields, replace
 from functools import cache
@@ -28,11 +28,11 @@ from sojourn.testing.algorithm import PROPERTIES, same
 from sojourn.testing.algorithm import Case as PropertyCase
 
 STEPS = 60
-PLAIN = Local(rate=0.2, batch_size=4)
-THREE = Local(3, None, batch_size=4, rate=0.1, momentum=0.5, weight_decay=0.01, proximal=0.1, clip=3.0)
-EPOCH = Local(epochs=1, rate=0.1, batch_size=4, schedule=Schedule.parse("drops(at=30, by=0.5)"))
-SGD, MOMENTUM = ServerStep(rate=0.1), ServerStep("momentum", rate=0.05, momentum=0.5)
-ADAM = ServerStep("adam", rate=0.05, schedule=Schedule.parse("cosine(end=120)"))
+PLAIN = Local(step_size=0.2, batch_size=4)
+THREE = Local(3, None, batch_size=4, step_size=0.1, momentum=0.5, weight_decay=0.01, proximal=0.1, clip=3.0)
+EPOCH = Local(epochs=1, step_size=0.1, batch_size=4, schedule=Schedule.parse("drops(at=30, by=0.5)"))
+SGD, MOMENTUM = ServerStep(step_size=0.1), ServerStep("momentum", step_size=0.05, momentum=0.5)
+ADAM = ServerStep("adam", step_size=0.05, schedule=Schedule.parse("cosine(end=120)"))
 CLOCK = "contacts=2, waiting=0.5, interaction=0.25"
 
 TABLE = [
@@ -43,11 +43,11 @@ TABLE = [
     ("asyncsgd(assignment=pure, steps=adaptive)", MOMENTUM, THREE),
     ("asyncsgd(assignment=shuffled, steps=drop)", ADAM, EPOCH),
     ("fedavg", SGD, PLAIN),
-    ("fedavg(server_rate=0.7, weights=equal, interaction=0.5)", SGD, THREE),
+    ("fedavg(server_step_size=0.7, weights=equal, interaction=0.5)", SGD, THREE),
     ("fedavg", SGD, EPOCH),
     ("fedbuff(size=4)", SGD, PLAIN),
-    ("fedbuff(size=3, staleness=root, dispatch=routed)", replace(MOMENTUM, rate=0.1), THREE),
-    ("fedbuff(size=2, server_rate=0.3, distinct=true)", ADAM, EPOCH),
+    ("fedbuff(size=3, staleness=root, dispatch=routed)", replace(MOMENTUM, step_size=0.1), THREE),
+    ("fedbuff(size=2, server_step_size=0.3, distinct=true)", ADAM, EPOCH),
     (f"favano({CLOCK})", SGD, PLAIN),
     (f"favano({CLOCK}, reweighting=deterministic, keep=0.5)", SGD, THREE),
     (f"quafl({CLOCK})", SGD, PLAIN),
@@ -66,9 +66,9 @@ every = pytest.mark.parametrize("number", range(len(TABLE)), ids=NAMES)
 def case_of(number):
     """Each entry on its own timing; some with more tasks than clients, or clients sampled unequally."""
     text, server, local = TABLE[number]
-    method = algorithm(text, server)
-    tasks = {"generalized-asyncsgd": 9, "asyncsgd": 5, "fedavg": 4, "fedbuff": 5, "fedasync": 4}.get(method.name)
-    return simulated(method, local, weights=(1.0, 2.0), tasks=tasks)
+    chosen = algorithm(text, server)
+    tasks = {"generalized-asyncsgd": 9, "asyncsgd": 5, "fedavg": 4, "fedbuff": 5, "fedasync": 4}.get(chosen.name)
+    return simulated(chosen, local, weights=(1.0, 2.0), tasks=tasks)
 
 
 @cache
@@ -82,7 +82,7 @@ def property_case_of(number):
 def story_of(number):
     """One run, watched at every step."""
     case, story = case_of(number), SimpleNamespace(at=[], infos=[], dispatched=0)
-    replay = case.replay(watched(case.method, story))
+    replay = case.replay(watched(case.algorithm, story))
     for received in range(case.steps + 1):
         replay.advance(received)
         distinct = {pinned.sent.params.data_ptr() for pinned in replay.pending.values()}
@@ -92,8 +92,8 @@ def story_of(number):
     return story
 
 
-def watched(method, story):
-    """The method; all tensors that it is given are compared to what they were, then and at the end."""
+def watched(chosen, story):
+    """The algorithm; all tensors that it is given are compared to what they were, then and at the end."""
     kept = []
 
     def unchanged(call):
@@ -107,17 +107,17 @@ def watched(method, story):
         return checked
 
     def apply(state, arrival):
-        state, info = unchanged(method.apply)(state, arrival)
+        state, info = unchanged(chosen.apply)(state, arrival)
         story.infos.append((info, arrival))
         return state, info
 
     def send(state, client):
         story.dispatched += 1
-        return unchanged(method.send)(state, client)
+        return unchanged(chosen.send)(state, client)
 
     story.kept = kept
-    calls = {name: unchanged(getattr(method, name)) for name in ("init", "start", "finish", "tick")}
-    facts = {"bits_each_way": method.bits_each_way, "remembers": method.remembers}
+    calls = {name: unchanged(getattr(chosen, name)) for name in ("init", "start", "finish", "tick")}
+    facts = {"bits_each_way": chosen.bits_each_way, "remembers": chosen.remembers}
     return SimpleNamespace(apply=apply, send=send, **facts, **calls)
 
 
@@ -157,8 +157,8 @@ def test_used_and_unused_gradients_add_up(number):
     each = 3 if case.setting.local.epochs else None  # ten examples in batches of four
     assert tally.gradients == (each * case.steps if each else trace.work[trace.applied].sum())
     assert used > 0
-    refuses = case.method.name == "asyncsgd" and case.method.steps == "drop"
-    refuses |= getattr(case.method, "distinct", False) or getattr(case.method, "most", None) is not None
+    refuses = case.algorithm.name == "asyncsgd" and case.algorithm.steps == "drop"
+    refuses |= getattr(case.algorithm, "distinct", False) or getattr(case.algorithm, "most", None) is not None
     assert (unused > 0) == refuses
 
 
@@ -166,8 +166,8 @@ def test_used_and_unused_gradients_add_up(number):
 def test_bits_add_up_to_those_of_the_tasks(number):
     story, case = story_of(number), case_of(number)
     size = PROBLEM.dimension
-    bits = getattr(case.method, "bits", 32)
-    assert case.method.bits_each_way(size) == (bits * size, bits * size)
+    bits = getattr(case.algorithm, "bits", 32)
+    assert case.algorithm.bits_each_way(size) == (bits * size, bits * size)
     assert story.replay.tally.bits_up == bits * size * case.steps
     assert story.replay.tally.bits_down == bits * size * story.dispatched
     assert story.dispatched == len(case.trace)
@@ -182,33 +182,33 @@ def test_the_loss_falls(number):
 
 @every
 def test_the_text_of_a_method_reads_back_as_the_method(number):
-    method, server = case_of(number).method, TABLE[number][1]
-    words = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "server"}
+    chosen, server = case_of(number).algorithm, TABLE[number][1]
+    words = {item.name: getattr(chosen, item.name) for item in fields(chosen) if item.name != "server"}
     inside = ", ".join(
         f"{key}={str(value).lower() if isinstance(value, bool) else value}"
         for key, value in words.items()
         if value is not None
     )
-    assert algorithm(f"{method.name}({inside})", server) == method
+    assert algorithm(f"{chosen.name}({inside})", server) == chosen
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("fedsgd", "algorithm must be one of generalized-asyncsgd, asyncsgd, .*, got 'fedsgd'"),
-        ("generalized-asyncsgd(rate=1)", "algorithm generalized-asyncsgd takes no options, got 'rate=1'"),
+        ("generalized-asyncsgd(step_size=1)", "algorithm generalized-asyncsgd takes no options, got 'step_size=1'"),
         ("asyncsgd(assignment=idle)", "asyncsgd: assignment must be one of random, pure, shuffled, got 'idle'"),
         ("asyncsgd(steps=none)", "asyncsgd: steps must be one of constant, adaptive, drop, got 'none'"),
         ("asyncsgd(server=adam)", "algorithm asyncsgd: options are assignment, steps, got 'server=adam'"),
         ("fedavg(weights=all)", "fedavg: weights must be objective or equal, got 'all'"),
-        ("fedavg(server_rate=0)", "fedavg: server_rate must be positive and finite, got 0"),
-        ("fedavg(server_rate=inf)", "fedavg: server_rate must be positive and finite, got inf"),
+        ("fedavg(server_step_size=0)", "fedavg: server_step_size must be positive and finite, got 0"),
+        ("fedavg(server_step_size=inf)", "fedavg: server_step_size must be positive and finite, got inf"),
         ("fedavg(interaction=-1)", "interaction must be non-negative and finite, got -1"),
         ("fedbuff(size=0)", "fedbuff: size must be at least 1, got 0"),
         ("fedbuff(size=2.5)", "algorithm fedbuff: size must be a whole number, got '2.5'"),
         ("fedbuff(size=7, distinct=true)", "a buffer of 7 distinct clients needs as many, got 6; lower size"),
         ("fedbuff(distinct=yes)", "algorithm fedbuff: distinct must be true or false, got 'yes'"),
-        ("fedbuff(server_rate=nan)", "fedbuff: server_rate must be positive and finite, got nan"),
+        ("fedbuff(server_step_size=nan)", "fedbuff: server_step_size must be positive and finite, got nan"),
         ("fedbuff(staleness=square)", "fedbuff: staleness must be none or root, got 'square'"),
         ("fedbuff(dispatch=pure)", "fedbuff: dispatch must be idle or routed, got 'pure'"),
         ("favano(reweighting=none)", "favano: reweighting must be stochastic or deterministic, got 'none'"),
@@ -292,14 +292,14 @@ def test_a_run_over_the_engine_has_the_bits_of_the_run_over_its_trace(text, worl
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_running_statistics_stay_between_those_that_clients_sent(name):
     text = f"{name}(contacts=3, waiting=2, interaction=1)" if name in ("favano", "quafl") else name
-    method, data = algorithm(text, ServerStep(rate=1.0)), digits()
-    local = Local(steps=2, rate=0.5, batch_size=8)
-    case = simulated(method, local, steps=24)
+    chosen, data = algorithm(text, ServerStep(step_size=1.0)), digits()
+    local = Local(steps=2, step_size=0.5, batch_size=8)
+    case = simulated(chosen, local, steps=24)
     module = load_model("cnn(channels=4, norm=batch)", data, "digits", seed=1)
     federation = Federation(FlatModel(module), data, partition("classes(k=2)", data.train_y, 6, seed=1), local)
     story = SimpleNamespace(infos=[], dispatched=0)
     replay = Replay(
-        watched(method, story), federation, case.trace, Setting(FLEET, case.setting.plan, np.ones(6) / 6, local)
+        watched(chosen, story), federation, case.trace, Setting(FLEET, case.setting.plan, np.ones(6) / 6, local)
     )
     for received in range(1, 25):
         replay.advance(received)

@@ -24,12 +24,18 @@ from sojourn.learning.calibrate.estimates import (
     mean_over_clients,
 )
 from sojourn.learning.calibrate.gap import descended, gap, measure_gap
-from sojourn.learning.calibrate.gradients import gather
-from sojourn.learning.calibrate.heterogeneity import distances, farther, largest_heterogeneity, mean_heterogeneity
-from sojourn.learning.calibrate.lanczos import lanczos
-from sojourn.learning.calibrate.noise import largest_noise, mean_noise, variances
+from sojourn.learning.calibrate.gradients import Design, batch, gather, still
+from sojourn.learning.calibrate.noise import (
+    distances,
+    farther,
+    largest_heterogeneity,
+    largest_noise,
+    mean_heterogeneity,
+    mean_noise,
+    variances,
+)
 from sojourn.learning.calibrate.objective import Objective, choose
-from sojourn.learning.calibrate.sample import Design, batch, still
+from sojourn.learning.calibrate.smoothness import lanczos
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.models.small import Binary, Point
@@ -96,7 +102,7 @@ def test_lanczos_stops_when_its_values_are_good_enough():
 
 
 def test_lanczos_refuses_what_is_not_finite():
-    with pytest.raises(SojournError, match="a product with the Hessian is not finite; lower the rate"):
+    with pytest.raises(SojournError, match="a product with the Hessian is not finite; lower the step size"):
         lanczos(lambda v: v * torch.nan, torch.zeros(5), 1, 5, seed=0)
 
 
@@ -381,7 +387,7 @@ def test_what_was_fitted_to_some_examples_is_judged_by_others():
 def test_the_known_constants_of_a_quadratic_are_recovered(fleet, seed):
     data = "quadratic(examples=40, heterogeneity=2, largest=3)"
     problem = load_problem(data)
-    found = of_problem(fleet, data, Effort(directions=4), seed=seed, steps=600, rate=0.05)
+    found = of_problem(fleet, data, Effort(directions=4), seed=seed, steps=600, step_size=0.05)
     truth = {
         "A": problem.gap(),
         "L": 3.0,
@@ -422,7 +428,7 @@ def test_the_known_constants_of_quadratics_are_recovered_as_often_as_stated(flee
     for seed in range(100):
         data = f"quadratic(examples=40, dimension=6, heterogeneity=2, largest=3, seed={seed})"
         problem = load_problem(data)
-        found = of_problem(fleet, data, Effort(directions=2), seed=seed, steps=400, rate=0.05)
+        found = of_problem(fleet, data, Effort(directions=2), seed=seed, steps=400, step_size=0.05)
         noise = problem.noise(batch_size=4, replace=False).max()
         truth = {"A": problem.gap(), "L": 3.0, "sigma2": noise, "G2": problem.dissimilarity()}
         for key, value in truth.items():

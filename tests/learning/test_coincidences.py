@@ -1,4 +1,4 @@
-"""Where two methods are one: equal models after every update, on the same trace and the same batches.
+"""Where two algorithms are one: equal models after every update, on the same trace and the same batches.
 
 References written by hand know nothing of the trainer but which examples a task sees.
 """
@@ -21,13 +21,13 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerStep
 
 RATE = 0.15
-SERVER = ServerStep(rate=RATE)
+SERVER = ServerStep(step_size=RATE)
 STEADY = with_law(FLEET, "deterministic")
 several = pytest.mark.parametrize("steps", [1, 3])
 
 
 def local(steps=1, **options):
-    return Local(steps=steps, rate=RATE, batch_size=4, **options)
+    return Local(steps=steps, step_size=RATE, batch_size=4, **options)
 
 
 def agree(path, other):
@@ -161,7 +161,7 @@ def test_fedavg_of_all_clients_with_one_step_is_gradient_descent(weights):
 
 
 def test_fedavg_of_all_clients_with_whole_batches_is_full_gradient_descent():
-    case = simulated(FedAvg(), Local(rate=RATE, batch_size=10))
+    case = simulated(FedAvg(), Local(step_size=RATE, batch_size=10))
     path = [np.zeros(4)]
     for _ in range(10):
         path.append(path[-1] - RATE * PROBLEM.gradient(path[-1]))
@@ -185,8 +185,8 @@ def test_fedprox_changes_every_local_step_but_the_first():
 @several
 @pytest.mark.parametrize("dispatch", ["idle", "pure", "routed"])
 def test_fedasync_that_overwrites_the_model_is_local_sgd_from_hand_to_hand(dispatch, steps):
-    method = FedAsync(alpha=1.0, staleness="constant", dispatch=dispatch)
-    case = simulated(method, local(steps), tasks=1)
+    algorithm = FedAsync(alpha=1.0, staleness="constant", dispatch=dispatch)
+    case = simulated(algorithm, local(steps), tasks=1)
     agree(case.path(), hand_to_hand(case))
 
 

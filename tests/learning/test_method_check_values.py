@@ -1,4 +1,4 @@
-"""Each method followed by hand: two clients with gradients w - 1 and w + 3, from w = 0 with steps of 0.1."""
+"""Each algorithm followed by hand: two clients with gradients w - 1 and w + 3, from w = 0 with steps of 0.1."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def near(*values):
     return pytest.approx(values, abs=1e-7)
 
 
-# the steps that all methods are made of
+# the steps that all algorithms are made of
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_two_local_steps_with_every_option(options, expected):
 
 def test_the_server_moves_by_velocity_or_by_adam_where_asked():
     # gradients -1 and 3
-    momentum = by_hand(AsyncSGD(ServerStep("momentum", rate=0.1, momentum=0.9)), *BOTH_AT_ONCE)
+    momentum = by_hand(AsyncSGD(ServerStep("momentum", step_size=0.1, momentum=0.9)), *BOTH_AT_ONCE)
     assert models(momentum) == near(0.1, 0.1 - 0.1 * (3 - 0.9))
-    adam = by_hand(AsyncSGD(ServerStep("adam", rate=0.1, momentum=0.9, second=0.99)), *BOTH_AT_ONCE)
+    adam = by_hand(AsyncSGD(ServerStep("adam", step_size=0.1, momentum=0.9, second=0.99)), *BOTH_AT_ONCE)
     mean, square = (0.1 * 3 - 0.9 * 0.1) / (1 - 0.9**2), (0.01 * 9 + 0.99 * 0.01) / (1 - 0.99**2)
     assert models(adam) == near(0.1, 0.1 - 0.1 * mean / square**0.5)
 
@@ -89,7 +89,7 @@ def test_as_many_tasks_as_planned_are_outstanding_at_all_times(tasks):
 
 def test_the_virtual_iterate_is_ahead_by_the_gradients_of_the_tasks_in_flight():
     # all weighted gradients of tasks dispatched so far, come back or not, against those applied: C - 1 are on the way
-    rate, tasks, problem = 0.1, 3, TOY
+    step_size, tasks, problem = 0.1, 3, TOY
     fleet = Fleet.of(one=(1, 2.0), two=(1, 1.0))
     case = simulated(GeneralizedAsyncSGD(), Local(batch_size=1), fleet=fleet, weights=(1.0, 2.0), tasks=tasks, steps=40)
     path, trace = case.path(), case.trace
@@ -99,10 +99,10 @@ def test_the_virtual_iterate_is_ahead_by_the_gradients_of_the_tasks_in_flight():
         gradient = np.array(
             [problem.client_gradient(trace.client[row], path[trace.dispatched_step[row]])[0] for row in sent]
         )
-        virtual = path[0, 0] - rate * (weight[sent] * gradient).sum()
+        virtual = path[0, 0] - step_size * (weight[sent] * gradient).sum()
         away = ~(trace.applied[sent] & (trace.applied_step[sent] < step))
         assert away.sum() == tasks - 1
-        assert virtual - path[step, 0] == pytest.approx(-rate * (weight[sent] * gradient)[away].sum(), abs=1e-12)
+        assert virtual - path[step, 0] == pytest.approx(-step_size * (weight[sent] * gradient)[away].sum(), abs=1e-12)
 
 
 # AsyncSGD
@@ -165,15 +165,15 @@ def test_fedbuff_takes_a_client_once_a_buffer_where_asked():
 # FAVANO
 
 
-def called(method, *tasks, **options):
-    return by_hand(method, *tasks, dispatcher="periodic", together=2, **options)
+def called(algorithm, *tasks, **options):
+    return by_hand(algorithm, *tasks, dispatcher="periodic", together=2, **options)
 
 
 @pytest.mark.parametrize("reweighting", ["stochastic", "deterministic"])
 def test_favano_averages_models_that_are_reweighted_by_their_steps(reweighting):
-    method = Favano(contacts=2, reweighting=reweighting)
-    assert models(called(method, *BOTH_AT_ONCE))[-1:] == near(-0.0666667)  # (0 + 0.1 - 0.3) / 3
-    twice = called(method, (1, 0, 2), (2, 0, 1), steps=5)
+    algorithm = Favano(contacts=2, reweighting=reweighting)
+    assert models(called(algorithm, *BOTH_AT_ONCE))[-1:] == near(-0.0666667)  # (0 + 0.1 - 0.3) / 3
+    twice = called(algorithm, (1, 0, 2), (2, 0, 1), steps=5)
     assert models(twice)[-1:] == near(-0.0683333)  # (0 + 0.19 / 2 - 0.3) / 3
 
 
@@ -186,11 +186,11 @@ def test_who_has_done_nothing_returns_the_model_it_was_given():
 @pytest.mark.parametrize("contacts", [1, 2, 5])
 def test_the_reweighting_of_favano_makes_every_client_count_as_one_step(contacts):
     # mean steps over E[min(E, K)], and share of calls with work over P(E > 0): both 1, whatever the speed
-    method = Favano(contacts=contacts, waiting=0.3, interaction=0.1)
+    algorithm = Favano(contacts=contacts, waiting=0.3, interaction=0.1)
     fleet = Fleet.of(fast=(1, 4.0), medium=(3, 1.0), slow=(2, 0.2))
     local = Local(steps=3)
-    case = simulated(method, local, fleet=fleet, weights=(1.0, 1.0, 1.0), steps=60_000)
-    state = method.init(torch.zeros(1), case.setting)
+    case = simulated(algorithm, local, fleet=fleet, weights=(1.0, 1.0, 1.0), steps=60_000)
+    state = algorithm.init(torch.zeros(1), case.setting)
     work, client = case.trace.work[case.trace.applied], case.trace.client[case.trace.applied]
     for one in range(6):
         mine = work[client == one]
@@ -202,8 +202,8 @@ def test_the_reweighting_of_favano_makes_every_client_count_as_one_step(contacts
 def test_favano_settles_at_the_optimum_where_a_plain_average_goes_to_the_fast(reweighting):
     # client 1 nearly always does both steps of a period, client 2 mostly none; a plain average settles near 0
     fleet = Fleet.of(one=(1, 5.0), two=(1, 0.1))
-    method = Favano(contacts=2, waiting=4.0, interaction=3.0, reweighting=reweighting)
-    case = simulated(method, Local(steps=2, rate=0.05, batch_size=1), fleet=fleet, steps=3000)
+    algorithm = Favano(contacts=2, waiting=4.0, interaction=3.0, reweighting=reweighting)
+    case = simulated(algorithm, Local(steps=2, step_size=0.05, batch_size=1), fleet=fleet, steps=3000)
     assert case.path()[400::2].mean() == pytest.approx(-1, abs=0.1)
     w, plain = 0.0, []
     for first, second in zip(case.trace.client[:3000:2], case.trace.work[:3000].reshape(-1, 2), strict=True):
@@ -217,8 +217,8 @@ def test_favano_settles_at_the_optimum_where_a_plain_average_goes_to_the_fast(re
 
 
 def test_quafl_mixes_on_both_sides():
-    method = Quafl(contacts=2, bits=32, rescale=False)
-    replay = called(method, *BOTH_AT_ONCE, (1, 2, 0), (2, 2, 0)).replay()
+    algorithm = Quafl(contacts=2, bits=32, rescale=False)
+    replay = called(algorithm, *BOTH_AT_ONCE, (1, 2, 0), (2, 2, 0)).replay()
     replay.advance(2)
     assert replay.params.tolist() == near(-0.0666667)
     assert [replay.kept[client].item() for client in (0, 1)] == near(0.1, -0.3)
@@ -236,14 +236,14 @@ def test_quafl_through_its_lattice_is_off_by_half_a_side_at_most():
 
 
 def test_the_key_of_the_lattice_is_what_the_receiver_has_itself():
-    method = Quafl(contacts=1, bits=6, side=0.01)  # reaches 0.315 and wraps beyond
+    algorithm = Quafl(contacts=1, bits=6, side=0.01)  # reaches 0.315 and wraps beyond
     zero, one, nearly = torch.zeros(1), torch.ones(1), torch.full((1,), 0.9)
-    update = Update(gradient=None, delta=nearly, rate=0.1, steps=1, loss=zero)
-    server = method.init(one, by_hand(method, (1, 0)).setting)
-    state, _ = method.apply(server, Arrival(0, 5, 0, 1.0, 0.5, 0.5, Sent(zero, 0), update))
+    update = Update(gradient=None, delta=nearly, step_size=0.1, steps=1, loss=zero)
+    server = algorithm.init(one, by_hand(algorithm, (1, 0)).setting)
+    state, _ = algorithm.apply(server, Arrival(0, 5, 0, 1.0, 0.5, 0.5, Sent(zero, 0), update))
     assert state.total.tolist() == near(0.9)  # near the server's model, far from the one that was sent
     starts = []
-    starts.append(method.start(one, Sent(nearly, 0))[0])
+    starts.append(algorithm.start(one, Sent(nearly, 0))[0])
     assert starts[0].tolist() == near(0.95)
 
 

@@ -13,7 +13,7 @@ from sojourn.experiments.training import open_run
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.given import dataset_of
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 
 HERE = __name__
 WORDS = 7
@@ -108,7 +108,7 @@ def trained(fleet, folder, **words):
 
 
 def test_an_embedding_trains_on_integers_and_is_judged_by_perplexity(fleet, tmp_path):
-    run, rows = trained(fleet, tmp_path / "run", data=f"{HERE}:text", model=f"{HERE}:Words(width=6)", rate=2.0)
+    run, rows = trained(fleet, tmp_path / "run", data=f"{HERE}:text", model=f"{HERE}:Words(width=6)", step_size=2.0)
     assert run.built.federation.examples.x.dtype == torch.int64
     assert rows[0]["perplexity"] == pytest.approx(WORDS, rel=0.3)
     assert rows[-1]["perplexity"] < 0.5 * rows[0]["perplexity"]
@@ -118,7 +118,7 @@ def test_an_embedding_trains_on_integers_and_is_judged_by_perplexity(fleet, tmp_
 
 
 def test_a_line_is_fitted_by_squared_error(fleet, tmp_path):
-    run, rows = trained(fleet, tmp_path / "run", data=f"{HERE}:line", model=f"{HERE}:linear", rate=0.05)
+    run, rows = trained(fleet, tmp_path / "run", data=f"{HERE}:line", model=f"{HERE}:linear", step_size=0.05)
     assert run.built.config.loss == "mse"
     assert rows[-1]["rmse"] == pytest.approx(math.sqrt(rows[-1]["test_loss"]), rel=1e-5)
     assert rows[-1]["rmse"] < 0.1 < rows[0]["rmse"]
@@ -126,7 +126,7 @@ def test_a_line_is_fitted_by_squared_error(fleet, tmp_path):
 
 
 def test_loss_and_metrics_of_ones_own(fleet, tmp_path):
-    words = {"data": f"{HERE}:line", "model": f"{HERE}:linear", "loss": f"{HERE}:absolute", "rate": 0.05}
+    words = {"data": f"{HERE}:line", "model": f"{HERE}:linear", "loss": f"{HERE}:absolute", "step_size": 0.05}
     _, rows = trained(fleet, tmp_path / "run", metrics=f"mae, {HERE}:within", **words)
     assert rows[-1]["mae"] == pytest.approx(rows[-1]["test_loss"], rel=1e-5)
     assert rows[0]["within"] < rows[-1]["within"] <= 1
@@ -134,8 +134,8 @@ def test_loss_and_metrics_of_ones_own(fleet, tmp_path):
 
 
 def test_several_labels_are_learnt_by_binary_cross_entropy(fleet, tmp_path):
-    words = {"data": f"{HERE}:tags", "model": f"{HERE}:linear(outputs=3)", "loss": "binary-cross-entropy", "rate": 1.0}
-    _, rows = trained(fleet, tmp_path / "run", **words)
+    words = {"data": f"{HERE}:tags", "model": f"{HERE}:linear(outputs=3)", "loss": "binary-cross-entropy"}
+    _, rows = trained(fleet, tmp_path / "run", step_size=1.0, **words)
     assert rows[-1]["label_accuracy"] > 0.9
 
 

@@ -106,30 +106,30 @@ def _quadratic_work(local: Local, starts: float, targets: list[float]):
             return 0.5 * (self.w - x).square().mean()
 
     batches = [(torch.tensor([[target]], dtype=torch.float64), torch.zeros(1)) for target in targets]
-    return work(FlatModel(Away()), local, torch.tensor([starts], dtype=torch.float64), batches, local.rate)
+    return work(FlatModel(Away()), local, torch.tensor([starts], dtype=torch.float64), batches, local.step_size)
 
 
 def test_one_plain_step_sends_the_gradient_as_it_is() -> None:
-    update = _quadratic_work(Local(rate=0.1), 2.0, [5.0])
+    update = _quadratic_work(Local(step_size=0.1), 2.0, [5.0])
     assert update.gradient.item() == -3.0
     assert update.as_delta().item() == pytest.approx(0.3)
 
 
 def test_local_steps_send_the_way_they_went() -> None:
-    update = _quadratic_work(Local(steps=2, rate=0.1), 0.0, [1.0, 1.0])
+    update = _quadratic_work(Local(steps=2, step_size=0.1), 0.0, [1.0, 1.0])
     assert update.as_delta().item() == pytest.approx(0.19)
     assert update.as_gradient().item() == pytest.approx(-1.9)
 
 
 def test_momentum_weight_decay_proximal_term_and_clipping_do_what_they_say() -> None:
     w1 = 0.1  # after one step towards 1
-    momentum = _quadratic_work(Local(steps=2, rate=0.1, momentum=0.5), 0.0, [1.0, 1.0])
+    momentum = _quadratic_work(Local(steps=2, step_size=0.1, momentum=0.5), 0.0, [1.0, 1.0])
     assert momentum.as_delta().item() == pytest.approx(w1 + 0.1 * (0.9 + 0.5 * 1.0))
-    decay = _quadratic_work(Local(steps=1, rate=0.1, weight_decay=0.5), 2.0, [1.0])
+    decay = _quadratic_work(Local(steps=1, step_size=0.1, weight_decay=0.5), 2.0, [1.0])
     assert decay.as_gradient().item() == pytest.approx(1.0 + 0.5 * 2.0)
-    proximal = _quadratic_work(Local(steps=2, rate=0.1, proximal=2.0), 0.0, [1.0, 1.0])
+    proximal = _quadratic_work(Local(steps=2, step_size=0.1, proximal=2.0), 0.0, [1.0, 1.0])
     assert proximal.as_delta().item() == pytest.approx(w1 + 0.1 * (0.9 - 2.0 * w1))
-    clipped = _quadratic_work(Local(rate=0.1, clip=0.25), 0.0, [1.0])
+    clipped = _quadratic_work(Local(step_size=0.1, clip=0.25), 0.0, [1.0])
     assert clipped.as_gradient().item() == pytest.approx(-0.25)
 
 
@@ -188,7 +188,10 @@ def test_schedules(text, step, time, factor) -> None:
         (lambda: Local(steps=0), "local steps must be positive, got 0"),
         (lambda: Local(momentum=1.0), "local momentum must be at least 0 and below 1, got 1.0"),
         (lambda: Local(clip=0.0), "local clip must be positive, got 0.0"),
-        (lambda: ServerStep("sgd", rate=float("inf")), "the server's rate must be positive and finite, got inf"),
+        (
+            lambda: ServerStep("sgd", step_size=float("inf")),
+            "the server's step size must be positive and finite, got inf",
+        ),
         (lambda: Schedule.parse("cosine"), r"schedule cosine needs end; write for example cosine\(end=100\)"),
         (lambda: Schedule.parse("drops(at=a/b)"), "at must be numbers divided by /, got 'a/b'"),
         (lambda: Batches(HELD, 16, 0, "sorted"), "must be one of shuffled, independent, got 'sorted'"),

@@ -17,7 +17,7 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.replay import Diverged
 from sojourn.learning.run.build import build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.learning.run.store import Store
 from sojourn.trace import Trace
 
@@ -183,7 +183,7 @@ def test_the_folder_tells_config_seeds_versions_and_timing(fleet, tmp_path) -> N
     train(_config(fleet, seed=5), tmp_path / "run")
     told = json.loads((tmp_path / "run" / "config.json").read_text())
     assert told["config"]["seed"] == 5
-    assert told["config"]["rate"] == 0.1  # filled in
+    assert told["config"]["step_size"] == 0.1  # filled in
     assert told["versions"]["torch"] == torch.__version__
     trace = Trace.load(tmp_path / "run" / "trace.parquet")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -195,7 +195,13 @@ def test_the_trace_of_a_run_tells_whoever_fits_it_how_clients_were_called(fleet)
     call = "favano(contacts=2, waiting=1, interaction=0.5)"
     trace = simulated(build(_config(fleet, algorithm=call, local_steps=3, steps=3000)))
     told = {key: trace.metadata[key] for key in ("dispatcher", "local_steps", "one_draw", "server_rate", "leave")}
-    assert told == {"dispatcher": "periodic", "local_steps": 3, "one_draw": False, "server_rate": None, "leave": []}
+    assert told == {
+        "dispatcher": "periodic",
+        "local_steps": 3,
+        "one_draw": False,
+        "server_rate": None,
+        "leave": [],
+    }
     found = fit(trace, Fleet.load(fleet))
     assert found.fleet.rate == pytest.approx([4.0, 1.0], rel=0.1)
 
@@ -246,8 +252,8 @@ def test_a_folder_of_another_run_is_refused_and_the_difference_named(fleet, tmp_
     train(_config(fleet), tmp_path / "run")
     with pytest.raises(InvalidInput, match="holds a run already"):
         train(_config(fleet), tmp_path / "run")
-    with pytest.raises(InvalidInput, match=r"another run: its config is rate = 0.1 \(now 0.2\)"):
-        train(_config(fleet, rate=0.2), tmp_path / "run", resume=True)
+    with pytest.raises(InvalidInput, match=r"another run: its config is step_size = 0.1 \(now 0.2\)"):
+        train(_config(fleet, step_size=0.2), tmp_path / "run", resume=True)
     Path(fleet).write_text("name,count,rate\nfast,6,5\nslow,4,1\n")
     with pytest.raises(InvalidInput, match="its fleet_hash is"):
         train(_config(fleet), tmp_path / "run", resume=True)
@@ -356,7 +362,7 @@ def _tensors(value):
 
 
 def test_a_gradient_that_is_not_a_number_stops_the_run_at_that_step_and_keeps_what_was_before(fleet, tmp_path) -> None:
-    config = _config(fleet, rate=1e12, clip=None, model="mlp(layers=3)")
+    config = _config(fleet, step_size=1e12, clip=None, model="mlp(layers=3)")
     with pytest.raises(Diverged, match=r"the update of client \d+ \('(fast|slow)-?.*'\), its task \d+, .* at step \d+"):
         train(config, tmp_path / "run")
     kept = open_run(config, tmp_path / "run", resume=True)
@@ -395,7 +401,7 @@ def test_a_step_that_is_saved_again_leaves_the_tensors_of_the_first_time(tmp_pat
 
 
 def test_what_is_kept_when_an_update_right_after_a_checkpoint_is_not_finite_is_finite(fleet, tmp_path) -> None:
-    config = _config(fleet, rate=1e7, clip=None, model="mlp(layers=3)", execution="one-by-one")
+    config = _config(fleet, step_size=1e7, clip=None, model="mlp(layers=3)", execution="one-by-one")
     with pytest.raises(Diverged):
         train(config, tmp_path / "run", checkpoint_every=1)
     kept = open_run(config, tmp_path / "run", resume=True)

@@ -1,7 +1,7 @@
 """What queueing and algebra say of a run, held against the run.
 
-The problem: clients whose losses are 1/2 (w - b_i)' H (w - b_i) with one H and centres b_i of their own. A method whose
-updates come from client i in the share s_i settles around the mean of the centres weighted by s_i.
+The problem: clients whose losses are 1/2 (w - b_i)' H (w - b_i) with one H and centres b_i of their own. An algorithm
+whose updates come from client i in the share s_i settles around the mean of the centres weighted by s_i.
 """
 
 from itertools import combinations
@@ -26,17 +26,17 @@ from sojourn.scenario import Scenario
 from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(2, 8.0), medium=(1, 3.0), slow=(3, 1.0))
-RATES = FLEET.rate[FLEET.group_of_client]
+RATES = FLEET.step_size[FLEET.group_of_client]
 CENTRES = quadratic(dimension=3, clients=6, examples=1, noise=0.0, condition=2.0, heterogeneity=3.0, seed=4)
 STEPS, RATE = 30_000, 0.02
 
 
-def _replay(method: Algorithm, plan: Plan, steps: int, weights: NDArray[np.float64], seed: int = 1) -> Replay:
-    local = Local(rate=RATE, batch_size=1)
-    plan, scenario = method.timing(FLEET, plan, local)
+def _replay(chosen: Algorithm, plan: Plan, steps: int, weights: NDArray[np.float64], seed: int = 1) -> Replay:
+    local = Local(step_size=RATE, batch_size=1)
+    plan, scenario = chosen.timing(FLEET, plan, local)
     model = FlatModel(Point(CENTRES).double())
     federation = Federation(model, CENTRES.dataset, CENTRES.partition, local, seed)
-    return Replay(method, federation, _trace(plan, scenario, steps, seed), Setting(FLEET, plan, weights, local))
+    return Replay(chosen, federation, _trace(plan, scenario, steps, seed), Setting(FLEET, plan, weights, local))
 
 
 def _trace(plan: Plan, scenario: Scenario, steps: int, seed: int) -> Trace:
@@ -57,15 +57,18 @@ def _settled(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.mean(means, axis=0), np.std(means, axis=0, ddof=1) / np.sqrt(20)
 
 
-def _shares_of_idle_dispatch(rates: NDArray[np.float64], tasks: int) -> NDArray[np.float64]:
+def _shares_of_idle_dispatch(step_sizes: NDArray[np.float64], tasks: int) -> NDArray[np.float64]:
     """Share of each client's updates when the next task goes to an idle client, uniformly.
 
     The set of busy clients has probability proportional to the product of their mean service times (the chain is
-    reversible), so client i finishes at a rate proportional to the sum over the sets of tasks - 1 other clients.
+    reversible), so client i finishes at a step size proportional to the sum over the sets of tasks - 1 other clients.
     """
-    clients = range(rates.size)
+    clients = range(step_sizes.size)
     share = [
-        sum(prod(1 / rates[j] for j in others) for others in combinations([j for j in clients if j != i], tasks - 1))
+        sum(
+            prod(1 / step_sizes[j] for j in others)
+            for others in combinations([j for j in clients if j != i], tasks - 1)
+        )
         for i in clients
     ]
     return np.array(share) / sum(share)
@@ -85,8 +88,8 @@ TO_DATA = np.array([0.3, 0.1, 0.2, 0.1, 0.25, 0.05])
 )
 def test_generalized_asyncsgd_finds_the_optimum_of_the_weighted_objective_under_skewed_sampling(weights) -> None:
     plan = Plan.of(FLEET, {"fast": 0.25, "medium": 0.2, "slow": 0.1}, 6)
-    method = algorithm("generalized-asyncsgd", ServerStep(rate=RATE))
-    found = _settled(_replay(method, plan, STEPS, weights))
+    chosen = algorithm("generalized-asyncsgd", ServerStep(step_size=RATE))
+    found = _settled(_replay(chosen, plan, STEPS, weights))
     assert _agrees(found, CENTRES.optimum(weights))
 
 
@@ -100,8 +103,8 @@ def test_generalized_asyncsgd_finds_the_optimum_of_the_weighted_objective_under_
     ids=["pure assignment", "FedBuff, 4 idle tasks", "FedBuff, 2 idle tasks"],
 )
 def test_who_serves_the_finisher_or_the_idle_is_off_by_what_the_shares_say(text, tasks, shares) -> None:
-    method = algorithm(text, ServerStep(rate=RATE if text.startswith("async") else 1.0))
-    found = _settled(_replay(method, Plan.uniform(FLEET, tasks), STEPS, EQUAL))
+    chosen = algorithm(text, ServerStep(step_size=RATE if text.startswith("async") else 1.0))
+    found = _settled(_replay(chosen, Plan.uniform(FLEET, tasks), STEPS, EQUAL))
     expected, optimum = shares @ CENTRES.means, CENTRES.optimum()
     assert _agrees(found, expected)
     assert np.linalg.norm(found[0] - optimum) > 10 * np.linalg.norm(found[1])  # and that is not the optimum
@@ -110,14 +113,14 @@ def test_who_serves_the_finisher_or_the_idle_is_off_by_what_the_shares_say(text,
 
 @pytest.mark.slow
 def test_fedbuff_routed_uniformly_is_not_off() -> None:
-    method = algorithm("fedbuff(size=3, dispatch=routed)", ServerStep())
-    assert _agrees(_settled(_replay(method, Plan.uniform(FLEET, 4), STEPS, EQUAL)), CENTRES.optimum())
+    chosen = algorithm("fedbuff(size=3, dispatch=routed)", ServerStep())
+    assert _agrees(_settled(_replay(chosen, Plan.uniform(FLEET, 4), STEPS, EQUAL)), CENTRES.optimum())
 
 
 @pytest.mark.parametrize("tasks", [1, 4, 12])
 def test_staleness_of_a_run_sums_to_c_minus_1_a_step_with_the_age_of_what_is_in_flight(tasks) -> None:
-    method = algorithm("generalized-asyncsgd", ServerStep(rate=RATE))
-    replay = _replay(method, Plan.uniform(FLEET, tasks), 3000, EQUAL)
+    chosen = algorithm("generalized-asyncsgd", ServerStep(step_size=RATE))
+    replay = _replay(chosen, Plan.uniform(FLEET, tasks), 3000, EQUAL)
     replay.advance(3000)
     ages = sum(3000 - pinned.sent.version for pinned in replay.pending.values())
     assert int(replay.staleness.sum()) + ages == 3000 * (tasks - 1)
@@ -128,7 +131,7 @@ def test_the_virtual_iterate_is_ahead_of_the_model_by_the_gradients_in_flight_at
     """Virtual iterate: every gradient counts at dispatch. It is ahead by those of the C - 1 tasks in flight."""
     plan = Plan.of(FLEET, {"fast": 0.25, "medium": 0.2, "slow": 0.1}, 9)
     prob = plan.sampling[FLEET.group_of_client]
-    replay = _replay(algorithm("generalized-asyncsgd", ServerStep(rate=RATE)), plan, 400, EQUAL)
+    replay = _replay(algorithm("generalized-asyncsgd", ServerStep(step_size=RATE)), plan, 400, EQUAL)
     gradient = _weighted_gradients(CENTRES, prob)
     replay.advance(0)
     before = set(replay.pending)

@@ -117,7 +117,7 @@ def test_a_module_that_a_checkpoint_names_is_not_imported(run, tmp_path, monkeyp
     changed(run, lambda text: text.replace('"generalized-asyncsgd.state"', '"from_a_checkpoint:State"'))
     changed(run, lambda text: text.replace('"sojourn.learning.algorithms.generalized_asyncsgd:State"',
                                            '"from_a_checkpoint:State"'))  # fmt: skip
-    assert "it names the class 'from_a_checkpoint:State', which no method here has declared" in said(run)
+    assert "it names the class 'from_a_checkpoint:State', which no algorithm here has declared" in said(run)
     assert "from_a_checkpoint" not in sys.modules
     assert not (tmp_path / "from_a_checkpoint.marks").exists()
 
@@ -214,8 +214,8 @@ def test_code_that_a_folder_names_is_not_run_and_the_sentence_says_what_to_repea
     )
     named(run, model="own_of_trust:network")
     assert "repeat --data own_of_trust:make --model own_of_trust:network, or give --trust" in said(run)
-    named(run, data="digits", model="mlp", algorithm="own_of_trust:Method")
-    assert "repeat --algorithm own_of_trust:Method, or give --trust" in said(run)
+    named(run, data="digits", model="mlp", algorithm="own_of_trust:Algorithm")
+    assert "repeat --algorithm own_of_trust:Algorithm, or give --trust" in said(run)
     assert own() == 0
 
 

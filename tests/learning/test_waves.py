@@ -15,7 +15,7 @@ from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.learning.run.run import Run, together
 
 torch.set_num_threads(1)
@@ -36,7 +36,7 @@ def fleet(tmp_path: Path) -> str:
 
 
 def _built(fleet: str, **options) -> Built:
-    settings = {"steps": STEPS, "partition": "dirichlet(alpha=1)", "batch_size": 16, "rate": 0.05, **options}
+    settings = {"steps": STEPS, "partition": "dirichlet(alpha=1)", "batch_size": 16, "step_size": 0.05, **options}
     return build(TrainConfig(fleet, **settings))
 
 
@@ -59,7 +59,7 @@ class Both:
     def compute(self, jobs: list[Job]) -> list[Update]:
         stacked = self._waves.compute(jobs)
         for one, other in zip(stacked, self._single.compute(jobs), strict=True):
-            assert (one.rate, one.steps) == (other.rate, other.steps)
+            assert (one.step_size, one.steps) == (other.step_size, other.steps)
             pairs = ((one.gradient, other.gradient), (one.delta, other.delta), (one.loss, other.loss))
             for mine, theirs in pairs:
                 assert (mine is None) == (theirs is None)
@@ -130,7 +130,7 @@ class Counting:
 
     def compute(self, jobs: list[Job]) -> list[Update]:
         self.sizes.append(len(jobs))
-        return [Update(torch.zeros_like(job.start), None, job.rate, 1, torch.zeros(())) for job in jobs]
+        return [Update(torch.zeros_like(job.start), None, job.step_size, 1, torch.zeros(())) for job in jobs]
 
 
 @pytest.mark.parametrize(("clients", "steps", "expected"), [(100, 2000, 7), (1000, 10_000, 23)])
@@ -168,7 +168,7 @@ def test_no_more_updates_than_tasks_wait_and_none_holds_on_to_its_stack(fleet) -
 
 def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
     config = TrainConfig(fleet, steps=STEPS, dtype="float64", partition="classes(k=2)", model="mlp(hidden=8)")
-    configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, rate=0.01)]
+    configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, step_size=0.01)]
     configs.append(replace(config, algorithm="fedbuff(size=3)"))
     runs: list[Run] = []
     for number, one in enumerate(configs):
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_refused(fleet) -> None:
 
 
 def test_halved_precision_changes_little_and_is_told(fleet, tmp_path) -> None:
-    options = {"steps": 300, "partition": "iid", "rate": 0.2, "device": "cpu"}
+    options = {"steps": 300, "partition": "iid", "step_size": 0.2, "device": "cpu"}
     accuracies = [
         train(TrainConfig(fleet, precision=precision, **options), tmp_path / precision).metrics["accuracy"]
         for precision in ("fp32", "bf16")

@@ -7,11 +7,11 @@ import pytest
 
 from sojourn import Fleet, InvalidInput, Plan, goal, make_plan
 from sojourn.planning.bound import multipliers, search, sequential
-from sojourn.planning.bound.capped import best_within_cap
 from sojourn.planning.bound.carriers import carrying
 from sojourn.planning.bound.comparison import sensitivity
 from sojourn.planning.bound.family import ByLabel, ByPower
 from sojourn.planning.bound.problem import Problem, judged
+from sojourn.planning.bound.sampling import best_within_cap
 from sojourn.planning.bound.search import Limits
 
 SMALL = Fleet.of(fast=(6, 8.0), medium=(3, 2.0), slow=(4, 1.0))
@@ -98,8 +98,8 @@ def test_a_looser_cap_never_makes_a_worse_plan():
 
 def test_any_cap_above_the_mean_can_be_kept_without_a_floor():
     # tasks parked at the slowest clients leave nobody else with more than C - 1 = 8 updates in between
-    for method in ("simplex", "power"):
-        planned = make_plan(SMALL, TIME, 9, method, Limits(most_staleness=8.01))
+    for where in ("simplex", "power"):
+        planned = make_plan(SMALL, TIME, 9, where, Limits(most_staleness=8.01))
         assert 8 < worst(planned.prediction) <= 8.01 * (1 + 1e-5)
 
 
@@ -157,7 +157,7 @@ def test_multipliers_and_quadratic_programmes_agree(floor):
 
 def test_both_find_the_least_staleness():
     problem = simplex(SMALL, 5.0, 0.05)
-    ends = [method.least_staleness(problem, 9, np.zeros(3)) for method in (multipliers, sequential)]
+    ends = [way.least_staleness(problem, 9, np.zeros(3)) for way in (multipliers, sequential)]
     least = [worst(problem.predict(end, 9)) for end in ends]
     assert least[0] == pytest.approx(least[1], rel=1e-3)
     assert min(least) > 8

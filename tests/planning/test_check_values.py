@@ -20,7 +20,7 @@ def worked(fast):
     return Fleet.of(fast=(90, float(fast)), slow=(10, 1.0))
 
 
-@pytest.mark.parametrize("method", ["clusters", "simplex", "power"])
+@pytest.mark.parametrize("search", ["clusters", "simplex", "power"])
 @pytest.mark.parametrize(
     ("fast", "tasks", "reading", "p_fast", "step", "best", "uniform"),
     [
@@ -29,10 +29,10 @@ def worked(fast):
         (16, 100, "conditional", 5.8072016e-3, 0.0018163812, 8.28588364, 23.7424371),
     ],
 )
-def test_the_worked_example_per_step(method, fast, tasks, reading, p_fast, step, best, uniform):
+def test_the_worked_example_per_step(search, fast, tasks, reading, p_fast, step, best, uniform):
     fleet = worked(fast)
     objective = goal(steps=1e4, free_step=True, reading=reading)
-    planned = make_plan(fleet, objective, tasks, method)
+    planned = make_plan(fleet, objective, tasks, search)
     assert planned.plan.sampling[0] == pytest.approx(p_fast, rel=1e-6)
     assert planned.plan.step_size == pytest.approx(step, rel=1e-6)
     assert planned.prediction.value == pytest.approx(best, rel=1e-8)

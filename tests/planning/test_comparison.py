@@ -52,12 +52,12 @@ def test_an_error_of_a_fifth_in_an_input_costs_little_here_and_is_counted_with_t
     assert max(row.regret for row in rows.values()) < 0.02
 
 
-@pytest.mark.parametrize("settings", [{"method": "clusters", "clusters": 3}, {"equal": False}])
+@pytest.mark.parametrize("settings", [{"search": "clusters", "clusters": 3}, {"equal": False}])
 def test_plans_made_anew_come_from_the_same_family(settings):
     fleet = Fleet.of(a=(3, 10.0), b=(3, 4.0), c=(4, 1.0))
     kept = make_plan(fleet, goal(steps=1e4), 30, **settings)
     assert all(row.regret >= -1e-6 for row in sensitivity(kept))
-    one_speed = make_plan(Fleet.of(all=(5, 1.0)), goal(time=100), method="clusters", clusters=1)
+    one_speed = make_plan(Fleet.of(all=(5, 1.0)), goal(time=100), search="clusters", clusters=1)
     assert len(sensitivity(one_speed)) == 7
 
 

@@ -27,7 +27,7 @@ def test_the_optimum_lets_no_probability_move_with_profit():
 
 
 def test_the_families_lie_inside_each_other():
-    values = {method: make_plan(SMALL, TIME, 10, method).prediction.value for method in ("simplex", "power")}
+    values = {search: make_plan(SMALL, TIME, 10, search).prediction.value for search in ("simplex", "power")}
     values |= {
         clusters: make_plan(SMALL, TIME, 10, "clusters", clusters=clusters).prediction.value for clusters in (1, 2, 3)
     }
@@ -230,9 +230,9 @@ def test_a_hundred_thousand_distinct_clients():
         ({"limits": Limits(most_tasks=0)}, "concurrency must be a whole number from 1"),
         ({"concurrency": 10**12}, "concurrency must be a whole number from 1"),
         ({"seed": -1}, "seed must not be negative, got -1"),
-        ({"method": "best"}, "method must be simplex, clusters, grid or power, got 'best'"),
-        ({"method": "clusters", "clusters": 4}, "clusters must lie between 1 and the 3 distinct rates"),
-        ({"method": "clusters", "concurrency": 9, "limits": Limits(most_staleness=10)}, "no sampling of this family"),
+        ({"search": "best"}, "search must be simplex, clusters, grid or power, got 'best'"),
+        ({"search": "clusters", "clusters": 4}, "clusters must lie between 1 and the 3 distinct rates"),
+        ({"search": "clusters", "concurrency": 9, "limits": Limits(most_staleness=10)}, "no sampling of this family"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_planned_is_refused_in_one_sentence(arguments, message):

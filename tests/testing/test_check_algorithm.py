@@ -22,7 +22,7 @@ class State(NamedTuple):
 class Plain(Standard):
     """SGD, as it comes."""
 
-    server: ServerStep = field(default_factory=lambda: ServerStep(rate=0.1))
+    server: ServerStep = field(default_factory=lambda: ServerStep(step_size=0.1))
 
     name = "plain"
     sends = "gradient"
@@ -56,6 +56,14 @@ class InPlace(Plain):
 
     def apply(self, state, arrival):
         return State(state.params.sub_(0.1 * arrival.update.as_gradient()), state.version + 1), Info()
+
+
+class Secretly(Plain):
+    """Divides by a probability without saying so."""
+
+    def apply(self, state, arrival):
+        step = 0.1 / (6 * arrival.prob)
+        return State(state.params - step * arrival.update.as_gradient(), state.version + 1), Info()
 
 
 class Random(Plain):
@@ -134,9 +142,10 @@ class Outside(Plain):
     ("algorithm", "said"),
     [
         (Plain, "must be an object, got the class Plain; write Plain()"),
-        (Empty(), "Empty must define name, sends, remembers, weighs, init, send, start, finish, apply"),
+        (Empty(), "Empty must define name, sends, remembers, weighs, uses_prob, init, send, start, finish, apply"),
         (NoApply(), "NoApply must define apply; what most algorithms do stands in sojourn.algorithms.Standard"),
         (InPlace(), "apply changed a tensor in place"),
+        (Secretly(), "the model depends on the probabilities .*: set uses_prob = True"),
         (Random(), "two runs of one trace differ"),
         (NoVersion(), "the version never moved"),
         (Uncounted(), "changed the model, but not its version"),

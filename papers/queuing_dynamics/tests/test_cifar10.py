@@ -219,7 +219,7 @@ def test_without_weights_and_with_uniform_p_it_is_asyncsgd(tmp_path):
     control = {**algorithm(TINY, UNWEIGHTED), "sampling": TINY.sampling(1.0)}
     both = [{**NEAR.keys(TINY, "asyncsgd"), **keys} for keys in (algorithm(TINY, "asyncsgd"), control)]
     cells = [
-        ({"number": number}, Cell(f"run {number}", TrainConfig(**keys, **common(TINY, tmp_path, NEAR), rate=0.1)))
+        ({"number": number}, Cell(f"run {number}", TrainConfig(**keys, **common(TINY, tmp_path, NEAR), step_size=0.1)))
         for number, keys in enumerate(both)
     ]
     ledger = Ledger(tmp_path / "kept")

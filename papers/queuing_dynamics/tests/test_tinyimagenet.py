@@ -50,7 +50,7 @@ def test_methods_have_their_tasks_and_the_times_of_the_server():
 def test_every_method_can_be_run(size, tmp_path):
     for method in METHODS:
         for steps in local_steps(size, method):
-            config = TrainConfig(**keys(size, tmp_path, method, steps), rate=0.1)
+            config = TrainConfig(**keys(size, tmp_path, method, steps), step_size=0.1)
             assert (config.time, config.partition, config.local_steps) == (size.time, "iid", steps)
             assert Fleet.load(config.fleet).clients == size.clients
             check(config)

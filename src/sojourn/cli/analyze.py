@@ -47,11 +47,12 @@ def analyze(
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
     """
-    from sojourn.cli.arguments import check_free, override, tasks_of
+    from sojourn.cli.arguments import check_free, tasks_of
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import attempts, print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
+    from sojourn.scenario_text import override
     from sojourn.timing.exact.analysis import analyze as solve
     from sojourn.timing.exact.scaling import regime
 
@@ -109,7 +110,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         "clients": fleet.clients,
         "concurrency": plan.concurrency,
         "exact": analysis.exact,
-        "method": analysis.method,
+        "solver": analysis.solver,
         "error": analysis.error,
         "throughput": analysis.throughput,
         "server_queue": analysis.server_queue,
@@ -139,7 +140,7 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
             f"the server holds {number(analysis.server_queue)} tasks on average and is busy "
             f"{100 * analysis.server_utilisation:.3g}% of the time"
         )
-    if analysis.method == "contour":
+    if analysis.solver == "contour":
         notes.append(f"solved by contour quadrature; certified relative error {analysis.error:.1e}")
     if not analysis.exact:
         notes.append(

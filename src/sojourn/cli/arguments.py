@@ -1,20 +1,13 @@
-"""From words on the command line to the nouns: whole numbers, sampling, plan."""
+"""Options that several verbs share, and whole numbers from their words."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sojourn.errors import InvalidInput
 from sojourn.files import check_place
-from sojourn.fleet import Fleet
-from sojourn.laws.law import Law
-from sojourn.plan import Plan
 from sojourn.values import LARGEST
-
-if TYPE_CHECKING:
-    from sojourn.scenario import Scenario
 
 FleetFile = Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rate) or TOML.")]
 Sampling = Annotated[
@@ -32,16 +25,24 @@ ServerRate = Annotated[
     float | None,
     typer.Option(help="Updates that the server applies per unit of time, one after the other (default: at once)."),
 ]
+Availability = Annotated[
+    str | None,
+    typer.Option(
+        help="`churn(on=100, off=20)`, `diurnal(on=8, period=24)`, with `leave=lose`, `loss=0.01`, `drift=-0.001`; "
+        "or a TOML or CSV file."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")]
 
 LAW_HELP = (
-    "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated. One of your own: "
-    "`package.module:Class(key=value)`."
+    "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated. "
+    "One of your own: `package.module:Class(key=value)`."
 )
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
 )
+Laws = Annotated[list[str] | None, typer.Option(help=LAW_HELP)]
 Uplink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Uplink"))]
 Downlink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downlink"))]
 
@@ -74,59 +75,6 @@ def tasks_of(text: str | None) -> int | None:
     return None if text is None else whole("concurrency", text)
 
 
-def override(
-    fleet: Fleet, plan: Plan, law: list[str] | None, uplink: list[str] | None, downlink: list[str] | None
-) -> tuple[Fleet, Plan]:
-    """The fleet with the laws and links of the command line, and the plan for it."""
-    columns: dict[str, Any] = {
-        key: list(getattr(fleet, key)) for key in ("law", "uplink_rate", "uplink_law", "downlink_rate", "downlink_law")
-    }
-    for text in law or []:
-        groups, value = _addressed(fleet, text)
-        for group in groups:
-            columns["law"][group] = Law.parse(value)
-    for name, texts in (("uplink", uplink), ("downlink", downlink)):
-        for text in texts or []:
-            groups, value = _addressed(fleet, text)
-            number, _, shape = value.partition(":")
-            for group in groups:
-                columns[f"{name}_rate"][group] = _rate(name, number)
-                columns[f"{name}_law"][group] = Law.parse(shape or "exponential")
-    if not (law or uplink or downlink):
-        return fleet, plan
-    changed = replace(fleet, **columns)
-    return changed, replace(plan, fleet_hash=changed.hash)
-
-
-def _addressed(fleet: Fleet, text: str) -> tuple[list[int], str]:
-    """The groups that an option speaks of, and its value: `name=value`, or `value` for all."""
-    name, separator, value = text.partition("=")
-    if separator and name.strip() in fleet.name:
-        return [fleet.index(name.strip())], value.strip()
-    return list(range(fleet.groups)), text.strip()
-
-
-def _rate(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(
-            f"{name} must be a rate, optionally with :law, got '{text}'; write 5 or 5:gamma(shape=2)"
-        ) from None
-
-
-def make_scenario(dispatcher: str, local_steps: str, server_rate: float | None, availability: str | None) -> "Scenario":
-    """The scenario that the options describe."""
-    from sojourn.availability import Availability
-    from sojourn.scenario import Dispatcher, Scenario
-
-    there: tuple[Availability, ...] = ()
-    if availability is not None:
-        is_file = availability.endswith((".toml", ".csv"))
-        there = Availability.load(availability) if is_file else (Availability.parse(availability),)
-    return Scenario(
-        dispatcher=Dispatcher.parse(dispatcher),
-        local_steps=whole("local-steps", local_steps),
-        server_rate=float("inf") if server_rate is None else server_rate,
-        availability=there,
-    )
+def joined(texts: list[str] | None) -> str | None:
+    """What an option was given several times, as one text of a run's key."""
+    return "; ".join(texts) if texts else None

@@ -31,7 +31,7 @@ def calibrate(
     examples: Annotated[str, typer.Option(help="Examples for losses and curvatures, if there are more.")] = "2048",
     confidence: Annotated[float, typer.Option(help="Chance that an interval holds the truth, at least.")] = 0.95,
     steps: Annotated[str | None, typer.Option(help="Updates of the short training (default 1000).")] = None,
-    rate: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
+    step_size: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
     seed: Annotated[str | None, typer.Option(help="Of partition, first model, training and measurement.")] = None,
     dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
     augment: Annotated[str | None, typer.Option(help="What happens to images, as for `sojourn train`.")] = None,
@@ -60,7 +60,9 @@ def calibrate(
     words |= {"dtype": dtype, "augment": augment, "device": device}
     given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
-    given |= {key: value for key, value in (("rate", rate), ("fleet", fleet and str(fleet))) if value is not None}
+    given |= {
+        key: value for key, value in (("step_size", step_size), ("fleet", fleet and str(fleet))) if value is not None
+    }
     effort = {"gradients": gradients, "points": points, "directions": directions, "examples": examples}
     settings = _config(config, given)
     found = _measure(settings, {key: whole(key, text) for key, text in effort.items()}, confidence)
@@ -142,11 +144,11 @@ def _print(found: "Calibration") -> None:
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
-    from sojourn.learning.calibrate.sample import ROUNDS
+    from sojourn.learning.calibrate.gradients import ROUNDS
 
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
     if found.points[-1].loss.value > found.points[0].loss.value:
-        notes.append("the training ended above its first loss; with a lower --rate it would visit better points")
+        notes.append("the training ended above its first loss; with a lower --step-size it would visit better points")
     notes += found.notes
     if found.asked < found.clients:
         notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would ask all of them")

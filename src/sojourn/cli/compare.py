@@ -1,11 +1,11 @@
-"""`sojourn compare`: several methods and plans over several seeds, each at its best rate, on common random numbers."""
+"""`sojourn compare`: algorithms and plans over several seeds, each at its best step size, on common random numbers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Concurrency
+from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, ServerRate, Uplink
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def compare(
     fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the comparison file.")] = None,
     config: Annotated[Path | None, typer.Option(help="Comparison file (TOML); flags win.")] = None,
-    method: Annotated[
+    algorithm: Annotated[
         list[str] | None,
         typer.Option(
             help="`fedbuff(size=10)`, or `name: algorithm key=value ...`; repeat it. The first is the baseline."
@@ -40,13 +40,13 @@ def compare(
     ] = None,
     plan: Annotated[
         list[str] | None,
-        typer.Option(help="Plan file, or `name: key=value ...`; repeat it: every method under every plan."),
+        typer.Option(help="Plan file, or `name: key=value ...`; repeat it: every algorithm under every plan."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Seeds of the final runs: a number (default 10) or `3,5,7`.")
     ] = None,
-    rates: Annotated[
-        str | None, typer.Option(help="Grid of rates, `0.01,0.03,0.1`; without it nothing is tuned.")
+    step_sizes: Annotated[
+        str | None, typer.Option(help="Grid of step sizes, `0.01,0.03,0.1`; without it nothing is tuned.")
     ] = None,
     tuning_seeds: Annotated[
         str | None, typer.Option(help="Seeds of the trials: a number (default 3) or a list.")
@@ -63,13 +63,25 @@ def compare(
     target: Annotated[
         str | None, typer.Option(help="What is to be reached, `accuracy=0.9` or `test_loss=0.3`.")
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Method that the others are compared with.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Algorithm that the others are compared with.")] = None,
     time: Annotated[float | None, typer.Option(help="Virtual time of every run.")] = None,
     steps: Annotated[str | None, typer.Option(help="Updates received in every run, instead.")] = None,
     data: Annotated[str | None, typer.Option(help="The dataset, as for `sojourn train`.")] = None,
     partition: Annotated[str | None, typer.Option(help="Who holds which examples.")] = None,
     model: Annotated[str | None, typer.Option(help="The model.")] = None,
     concurrency: Concurrency = None,
+    law: Laws = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
+    dispatcher: Annotated[
+        str | None,
+        typer.Option(
+            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
+        ),
+    ] = None,
+    availability: Availability = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any other key of a run, `batch_size=16`; repeat it.")
     ] = None,
@@ -84,32 +96,41 @@ def compare(
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods and plans fairly: the same data, first model, batches and service times, each at its best rate.
+    """Compare algorithms and plans fairly: the same data, first model, batches and service times.
 
-    Every method is tried at every rate of one grid, on held-out examples and seeds of their own; where a best rate lies
-    at the edge the grid grows, for all. Then all are trained with the final seeds and judged on the test set. Running
-    the same command again does what is left; folders from two machines may be copied into one.
+    Every algorithm is tried at every step size of one grid, on held-out examples and seeds of their own; where a best
+    one lies at the edge the grid grows, for all. Then all are trained at their best with the final seeds and judged on
+    the test set. Running the same command again does what is left; folders from two machines may be copied into one.
 
     Examples:
-    - `sojourn compare fleet.csv --method asyncsgd --method "fedbuff(size=10)" --rates 0.03,0.1,0.3 --time 100`
+    - `sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)" --step-sizes 0.1,0.3 --time 100`
 
-    - `sojourn compare fleet.csv --method asyncsgd --method "planned: generalized-asyncsgd plan=plan.json" --seeds 5`
+    - `sojourn compare fleet.csv --algorithm asyncsgd --algorithm "planned: generalized-asyncsgd plan=p.json" --seeds 5`
 
-    - `sojourn compare fleet.csv --method asyncsgd --plan plan.json --plan "fast: sampling=speed" --target accuracy=0.9`
+    - `sojourn compare fleet.csv --algorithm asyncsgd --plan p.json --plan "fast: sampling=speed" --target accuracy=0.9`
 
     - `sojourn compare --config compare.toml --out cmp/ --jobs 8`
 
     - `sojourn compare --config compare.toml --out cmp/ --part 1/2`
 
     """
+    from sojourn.cli.arguments import joined
     from sojourn.cli.comparison_words import content_of
     from sojourn.experiments.comparison import Comparison
 
     run = {"fleet": fleet, "time": time, "steps": steps, "data": data, "partition": partition, "model": model}
-    tuning = {"rates": rates, "seeds": tuning_seeds, "holdout": holdout, "by": tune_by, "extensions": extensions}
+    run |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink), "server_rate": server_rate}
+    run |= {"dispatcher": dispatcher, "availability": availability}
+    tuning = {
+        "step_sizes": step_sizes,
+        "seeds": tuning_seeds,
+        "holdout": holdout,
+        "by": tune_by,
+        "extensions": extensions,
+    }
     whole = {"seeds": seeds, "target": target, "baseline": baseline}
     content = content_of(
-        config, run | {"concurrency": concurrency}, setting or [], tuning, whole, method or [], plan or []
+        config, run | {"concurrency": concurrency}, setting or [], tuning, whole, algorithm or [], plan or []
     )
     comparison = Comparison.of(content, f"comparison file {config}" if config else "compare")
     mine = part_of(part)
@@ -154,7 +175,7 @@ def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
 
 def _draw(comparison: "Comparison", compared: "Compared") -> None:
     from sojourn.cli.show import plural
-    from sojourn.report.comparison_figures import comparison_picture
+    from sojourn.report.training_figures import comparison_picture
 
     key, target = compared.table[0]["judged_by"], comparison.target
     line = target.value if target is not None and target.key == key else None

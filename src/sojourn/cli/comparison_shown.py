@@ -16,22 +16,34 @@ WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
 
 
 def show_table(comparison: "Comparison", compared: "Compared") -> None:
-    """Every method on every axis, at the largest value that all runs reach."""
+    """Every algorithm on every axis, at the largest value that all runs reach."""
     key = compared.table[0]["judged_by"]
-    heads = ["method", "rate", "on", "at", WORDS[key], f"less {comparison.baseline}'s", "worst client", "10%", "50%"]
+    heads = [
+        "algorithm",
+        "step size",
+        "on",
+        "at",
+        WORDS[key],
+        f"less {comparison.baseline}'s",
+        "worst client",
+        "10%",
+        "50%",
+    ]
     if comparison.target is not None:
         heads.append(f"to {comparison.target}")
     rows, before = [], None
     for row in compared.table:
-        first = row["method"] != before
-        before = row["method"]
+        first = row["algorithm"] != before
+        before = row["algorithm"]
         rows.append(_line(row, first, comparison.target is not None))
     tuned = compared.tuned
     notes = ["mean ± half of its 95% interval over the seeds; differences are of pairs with the same seed"]
     if tuned.chosen:
-        grid = ", ".join(f"{rate:g}" for rate in tuned.grid)
+        grid = ", ".join(f"{step_size:g}" for step_size in tuned.grid)
         many = plural(len(comparison.tuning.seeds), "seed")
-        notes.append(f"rates: each method tried at {grid}, {many} each, judged by held-out {comparison.tuning.by}")
+        notes.append(
+            f"step sizes: each algorithm tried at {grid}, {many} each, judged by held-out {comparison.tuning.by}"
+        )
     notes += [f"! {note}" for note in compared.notes]
     files = "tuning.csv every trial, " if tuned.trials else ""
     notes.append(f"table.csv has all of it, runs.csv every run, {files}curves.csv the curves")
@@ -39,8 +51,8 @@ def show_table(comparison: "Comparison", compared: "Compared") -> None:
 
 
 def _line(row: Mapping[str, Any], first: bool, target: bool) -> list[str]:
-    rate = "" if row["rate"] is None else f"{row['rate']:g}{' EDGE' if row['edge'] else ''}"
-    cells = [row["method"] if first else "", rate if first else "", AXES[row["axis"]], number(row["at"])]
+    step_size = "" if row["step_size"] is None else f"{row['step_size']:g}{' EDGE' if row['edge'] else ''}"
+    cells = [row["algorithm"] if first else "", step_size if first else "", AXES[row["axis"]], number(row["at"])]
     cells.append(_mean(row, "mean") if not row["diverged"] else f"diverged {row['diverged']} of {row['runs']}")
     cells.append(_mean(row, "difference") if "difference" in row else "")
     cells += [_mean(row, key) for key in ("client_worst", "client_10", "client_50")]

@@ -19,7 +19,7 @@ def content_of(
     settings: list[str],
     tuning: dict[str, Any],
     top: dict[str, Any],
-    methods: list[str],
+    algorithms: list[str],
     plans: list[str],
 ) -> dict[str, Any]:
     """The content of a comparison file with what the flags say put over it."""
@@ -32,8 +32,8 @@ def content_of(
             before.pop(other, None)
     content["run"] = {**before, **given}
     asked = {key: value for key, value in tuning.items() if value is not None}
-    if "rates" in asked:
-        asked["rates"] = [_number("rates", text) for text in asked["rates"].split(",")]
+    if "step_sizes" in asked:
+        asked["step_sizes"] = [_number("step-sizes", text) for text in asked["step_sizes"].split(",")]
     if "seeds" in asked:
         asked["seeds"] = _seeds("tuning-seeds", asked["seeds"])
     if asked:
@@ -42,25 +42,25 @@ def content_of(
     if "seeds" in words:
         words["seeds"] = _seeds("seeds", words["seeds"])
     content |= words
-    if methods:
-        content["method"] = [method_of(text) for text in methods]
+    if algorithms:
+        content["algorithm"] = [algorithm_of(text) for text in algorithms]
     if plans:
         content["plan"] = [_plan(text) for text in plans]
     return content
 
 
-def method_of(text: str) -> dict[str, Any]:
+def algorithm_of(text: str) -> dict[str, Any]:
     """Read `[name:] algorithm [key=value ...]`.
 
-    >>> method_of("fedbuff(size=10, staleness=root)")
+    >>> algorithm_of("fedbuff(size=10, staleness=root)")
     {'name': 'fedbuff(size=10, staleness=root)', 'algorithm': 'fedbuff(size=10, staleness=root)'}
-    >>> method_of("planned: generalized-asyncsgd plan=plan.json concurrency=5")
+    >>> algorithm_of("planned: generalized-asyncsgd plan=plan.json concurrency=5")
     {'name': 'planned', 'algorithm': 'generalized-asyncsgd', 'plan': 'plan.json', 'concurrency': 5}
     """
     named = _NAME.match(text)
     name, rest = (named[1].strip(), named[2]) if named else (text.strip(), text)
     algorithm, *keys = _SPACE.split(rest.strip())
-    return {"name": name, "algorithm": algorithm, **dict(_pair(key, f"method {name}") for key in keys)}
+    return {"name": name, "algorithm": algorithm, **dict(_pair(key, f"algorithm {name}") for key in keys)}
 
 
 def _plan(text: str) -> dict[str, Any]:

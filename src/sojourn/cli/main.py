@@ -17,6 +17,7 @@ from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
+from sojourn.cli.old_flags import Command
 from sojourn.cli.plan import plan
 from sojourn.cli.reproduce import reproduce
 from sojourn.cli.show import say, spell_out
@@ -38,15 +39,15 @@ SETTINGS: dict[str, Any] = {
 """Of every command line of ours, so that a paper's works as this one does."""
 
 app = typer.Typer(name="sojourn", help="Asynchronous federated learning that knows its queues.", **SETTINGS)
-app.command()(plan)
-app.command()(analyze)
-app.command()(simulate)
-app.command()(fit)
-app.command()(train)
-app.command()(calibrate)
-app.command()(compare)
-app.command()(sweep)
-app.command()(reproduce)
+app.command(cls=Command)(plan)
+app.command(cls=Command)(analyze)
+app.command(cls=Command)(simulate)
+app.command(cls=Command)(fit)
+app.command(cls=Command)(train)
+app.command(cls=Command)(calibrate)
+app.command(cls=Command)(compare)
+app.command(cls=Command)(sweep)
+app.command(cls=Command)(reproduce)
 
 
 def _version(wanted: bool) -> None:

@@ -32,7 +32,7 @@ def plan(
         str | None,
         typer.Option("--concurrency", "-C", help="Tasks in flight (default: chosen too; n with --budget-steps)."),
     ] = None,
-    method: Annotated[
+    search: Annotated[
         str,
         typer.Option(
             help="Where sampling is looked for: `simplex`, `clusters` or `clusters=K` (by speed), `power` (of speed), "
@@ -67,7 +67,7 @@ def plan(
     Examples:
     - `sojourn plan fleet.csv --budget-time 3600 --out plan.json`
 
-    - `sojourn plan fleet.csv --budget-steps 10000 -C 100 --method grid --free-step`
+    - `sojourn plan fleet.csv --budget-steps 10000 -C 100 --search grid --free-step`
 
     - `sojourn plan fleet.csv --epsilon 0.1 --objective mix=0.3 --constants constants.toml`
 
@@ -97,14 +97,14 @@ def plan(
     if tasks is None and (budget_steps is not None or objective == "throughput"):
         tasks = loaded.clients
         typer.echo(f"tasks in flight: {tasks}, one a client; give --concurrency for another number", err=True)
-    name, _, clusters = method.partition("=")
+    name, _, clusters = search.partition("=")
     if clusters and (name != "clusters" or not clusters.isdecimal()):
-        raise InvalidInput(f"--method must be simplex, clusters, clusters=K, power or grid, got '{method}'")
+        raise InvalidInput(f"--search must be simplex, clusters, clusters=K, power or grid, got '{search}'")
     numbers = Constants.load(constants) if constants is not None else WORKED_EXAMPLE
     notes = notes_of(constants) if constants is not None else []
     settings: dict[str, Any] = {
         "concurrency": tasks,
-        "method": name,
+        "search": name,
         "limits": Limits(
             floor,
             None if most_tasks is None else whole("most-tasks", most_tasks),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import (
-    LAW_HELP,
     AsJson,
+    Availability,
     Concurrency,
     Downlink,
     FleetFile,
+    Laws,
     Overwrite,
     PlanFile,
     Sampling,
@@ -55,7 +56,7 @@ def simulate(
             help="A folder for trace.parquet and summary.json; or a .parquet file (trace) or a .json file (summary)."
         ),
     ] = None,
-    law: Annotated[list[str] | None, typer.Option(help=LAW_HELP)] = None,
+    law: Laws = None,
     uplink: Uplink = None,
     downlink: Downlink = None,
     server_rate: ServerRate = None,
@@ -67,13 +68,7 @@ def simulate(
         ),
     ] = "routed",
     local_steps: Annotated[str, typer.Option(help="Local steps of a task.")] = "1",
-    availability: Annotated[
-        str | None,
-        typer.Option(
-            help="`churn(on=100, off=20)`, `diurnal(on=8, period=24)`, with `leave=lose`, `loss=0.01`, `drift=-0.001`; "
-            "or a TOML or CSV file."
-        ),
-    ] = None,
+    availability: Availability = None,
     engine: Annotated[
         str, typer.Option(help="`auto`, `jump chain`, or `events` (service times keyed by client and task).")
     ] = "auto",
@@ -96,12 +91,13 @@ def simulate(
     - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
 
     """
-    from sojourn.cli.arguments import make_scenario, override, tasks_of, whole
+    from sojourn.cli.arguments import tasks_of, whole
     from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import say
     from sojourn.fleet import Fleet
     from sojourn.folders import made
     from sojourn.plan_text import plan_of
+    from sojourn.scenario_text import override, scenario_of
     from sojourn.timing.exact.analysis import analyze
     from sojourn.timing.simulate.runners import first_use
     from sojourn.timing.simulate.summary import check_run
@@ -111,7 +107,7 @@ def simulate(
     chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
     server_rate = promised_rate(chosen, server_rate)
-    scenario = make_scenario(dispatcher, local_steps, server_rate, availability)
+    scenario = scenario_of(dispatcher, whole("local-steps", local_steps), server_rate, availability)
     if start is None:
         start = "stationary" if scenario.plain and loaded.exponential else "even"
     length, number_of_runs = whole("steps", steps), whole("replications", replications)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Concurrency, Sampling
+from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, Sampling, ServerRate, Uplink
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 
@@ -39,6 +39,18 @@ def train(
     ] = None,
     sampling: Sampling = None,
     concurrency: Concurrency = None,
+    law: Laws = None,
+    uplink: Uplink = None,
+    downlink: Downlink = None,
+    server_rate: ServerRate = None,
+    dispatcher: Annotated[
+        str | None,
+        typer.Option(
+            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
+        ),
+    ] = None,
+    availability: Availability = None,
     algorithm: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +84,16 @@ def train(
     ] = None,
     steps: Annotated[str | None, typer.Option(help="Updates to receive (default 1000).")] = None,
     time: Annotated[float | None, typer.Option(help="Virtual time to run for, instead.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Step size (default: the plan's, or 0.1).")] = None,
+    step_size: Annotated[float | None, typer.Option(help="Step size (default: the plan's, or 0.1).")] = None,
     server: Annotated[str | None, typer.Option(help="How the server moves: `sgd`, `momentum`, `adam`.")] = None,
     schedule: Annotated[
         str | None, typer.Option(help="`drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time`.")
     ] = None,
     local_steps: Annotated[str | None, typer.Option(help="Local steps of a task.")] = None,
     local_epochs: Annotated[str | None, typer.Option(help="Passes through a client's examples, instead.")] = None,
-    local_rate: Annotated[float | None, typer.Option(help="Rate of the local steps (default: --rate).")] = None,
+    local_step_size: Annotated[
+        float | None, typer.Option(help="Step size of the local steps (default: --step-size).")
+    ] = None,
     batch_size: Annotated[str | None, typer.Option(help="Examples of a local step (default 32).")] = None,
     order: Annotated[str | None, typer.Option(help="A client's batches: `shuffled` or `independent`.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Of the local steps.")] = None,
@@ -116,14 +130,16 @@ def train(
     Examples:
     - `sojourn train fleet.csv --plan plan.json --data digits --partition "classes(k=2)" --out run/`
 
-    - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --rate 0.05 --out fedbuff/`
+    - `sojourn train fleet.csv --algorithm "fedbuff(size=10)" -C 50 --steps 5000 --step-size 0.05 --out fedbuff/`
+
+    - `sojourn train fleet.csv --law "lognormal(sigma=1)" --uplink 5 --availability "churn(on=100, off=20)" --out run/`
 
     - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
 
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
-    from sojourn.cli.arguments import whole
+    from sojourn.cli.arguments import joined, whole
     from sojourn.cli.show import attempts
     from sojourn.folders import check_folder
 
@@ -134,9 +150,16 @@ def train(
     words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
     words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
     words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
-    words |= {"judged_on": judged_on}
-    values = {"time": time, "rate": rate, "local_rate": local_rate, "momentum": momentum, "weight_decay": weight_decay}
-    values |= {"proximal": proximal, "clip": clip, "holdout": holdout}
+    words |= {"judged_on": judged_on, "dispatcher": dispatcher, "availability": availability}
+    words |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink)}
+    values = {
+        "time": time,
+        "step_size": step_size,
+        "local_step_size": local_step_size,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+    }
+    values |= {"server_rate": server_rate, "proximal": proximal, "clip": clip, "holdout": holdout}
     paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan, "trace": trace}.items() if path is not None}
     given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
     given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
@@ -274,7 +297,7 @@ def _say(runs: "list[Run]") -> None:
 
 
 def _draw(runs: "list[Run]", out: Path) -> None:
-    from sojourn.learning.run.read_metrics import read_metrics
+    from sojourn.learning.run.metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves
 

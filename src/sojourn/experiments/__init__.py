@@ -1,1 +1,1 @@
-"""Many runs, here or on a cluster, and comparisons of methods made of them."""
+"""Many runs, here or on a cluster, and comparisons of algorithms made of them."""

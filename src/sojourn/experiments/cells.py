@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
-from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.read_metrics import read_metrics
+from sojourn.learning.run.config import OLD_KEYS, TrainConfig, renamed
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.plan_text import plan_of
+from sojourn.scenario import Scenario
+from sojourn.scenario_text import availability_of
 from sojourn.shown import quoted
 from sojourn.trace import Trace
 from sojourn.values import LARGEST, items, optional_number, table, text, whole
@@ -35,7 +37,9 @@ OURS = (  # what is written into the folder of a comparison or a sweep
     *(f"{table}.csv" for table in ("tuning", "runs", "table", "curves")),
 )
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
-_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace")  # in the hash by what they mean
+_FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
+_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
+_LATER = ("law", "uplink", "downlink", "server_rate", "dispatcher", "loss", "metrics")  # in it only where they are set
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
@@ -54,9 +58,13 @@ class Cell:
     @cached_property
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
-        facts = {key: value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
+        facts = {key: value for key, value in facts.items() if value is not None or key not in _LATER}
+        facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
+        if self.config.availability is not None:
+            facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
         if self.config.trace is not None:
             facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
@@ -111,8 +119,8 @@ def ended(folder: Path) -> str | None:
 def readable(text: str) -> str:
     """A text as part of a file's name.
 
-    >>> readable("FedBuff(size=10), rate 0.1")
-    'fedbuff-size-10-rate-0.1'
+    >>> readable("FedBuff(size=10), step size 0.1")
+    'fedbuff-size-10-step-size-0.1'
     """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80] or "cell"
 
@@ -200,7 +208,8 @@ class Found:
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
     """What config.json says, once all that is asked for later is there and of its kind."""
-    config, versions = table(facts.get("config"), "config"), table(facts.get("versions"), "versions")
+    facts["config"] = renamed(table(facts.get("config"), "config"))
+    config, versions = facts["config"], table(facts.get("versions"), "versions")
     for key in IDENTITY:
         text(facts.get(key), key)
     for key in ("device", "execution"):
@@ -209,7 +218,7 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
         text(value, f"version of {key}")
     for key in items(facts.get("unused", []), "unused"):
         text(key, "a key of unused")
-    optional_number(config.get("rate"), "rate")
+    optional_number(config.get("step_size"), "step_size")
     whole(facts.get("parameters"), "parameters")
     return facts
 

@@ -1,4 +1,4 @@
-"""A comparison in its folder: tune, train, and say how the methods stand.
+"""A comparison in its folder: tune, train, and say how the algorithms stand.
 
 cells/          every trial and every run, ordinary folders of runs
 tuning.csv      every trial          runs.csv     every run compared
@@ -38,17 +38,17 @@ class Compared:
     folder: Path
     """Where it lies."""
     tuned: Tuned
-    """The rates."""
+    """The step sizes."""
     runs: Runs = field(default_factory=dict)
     """What has ended."""
     table: list[dict[str, Any]] = field(default_factory=list)
-    """A row for every method on every axis."""
+    """A row for every algorithm on every axis."""
     curves: list[dict[str, Any]] = field(default_factory=list)
     """Means along each axis."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     """A row for every run."""
     collected: bool = False
-    """Whether the rates were settled, so that runs could be looked at."""
+    """Whether the step sizes were settled, so that runs could be looked at."""
     notes: list[str] = field(default_factory=list)
     """What a reader should know."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Compared:
 
 
 def compare(comparison: Comparison, folder: str | Path, **options: Any) -> Compared:
-    """Tune and train what has not ended, and write how the methods stand; options are those of `work_off`."""
+    """Tune and train what has not ended, and write how the algorithms stand; options are those of `work_off`."""
     compared = work_off(comparison, folder, **options)
     save(comparison, compared)
     return compared
@@ -73,14 +73,14 @@ def work_off(
     phase: Phase | None = None,
     **options: Any,
 ) -> Compared:
-    """Tune and train what has not ended, and say how the methods stand; options are those of `run_cells`.
+    """Tune and train what has not ended, and say how the algorithms stand; options are those of `run_cells`.
 
     With a `part` only that part of the cells is trained here; once the folders of all parts lie in one, the same call
     without it does the rest.
     """
     check_folder(folder)
     check_cells(
-        [comparison.final(method, None, comparison.seeds[0]) for method in comparison.methods],
+        [comparison.final(algorithm, None, comparison.seeds[0]) for algorithm in comparison.algorithms],
         options.get("on", "here"),
     )
     on_ray = options.get("on") == "ray"  # one cluster for trials and runs
@@ -114,7 +114,7 @@ def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
     """How many trials and runs there are, and how many have ended; nothing is trained."""
     tuned = tune(comparison, folder, lambda cells: Swept(len(cells)))
     ended = sum(row["state"] in ("complete", "diverged") for row in tuned.trials)
-    runs = len(comparison.methods) * len(comparison.seeds)
+    runs = len(comparison.algorithms) * len(comparison.seeds)
     done = 0
     if not tuned.open:
         cells = without_twins(cell for _, _, cell in finals(comparison, tuned))
@@ -123,11 +123,11 @@ def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
 
 
 def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
-    """The runs that are compared: method, seed, cell."""
+    """The runs that are compared: algorithm, seed, cell."""
     return [
-        (method.name, seed, comparison.final(method, tuned.chosen.get(method.name), seed))
-        for method in comparison.methods
-        if method.name not in tuned.left_out
+        (algorithm.name, seed, comparison.final(algorithm, tuned.chosen.get(algorithm.name), seed))
+        for algorithm in comparison.algorithms
+        if algorithm.name not in tuned.left_out
         for seed in comparison.seeds
     ]
 
@@ -146,14 +146,14 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
     if runs:
         marks = {name: _marks(comparison, compared.tuned, name, mine) for name, mine in runs.items()}
         rows = standing(runs, comparison.baseline, comparison.target)
-        compared.table = [{"method": row["method"], **marks[row["method"]], **row} for row in rows]
+        compared.table = [{"algorithm": row["algorithm"], **marks[row["algorithm"]], **row} for row in rows]
         compared.curves = list(curves(runs))
         compared.rows = _run_rows(comparison, runs, marks)
     compared.notes = _notes(comparison, compared)
 
 
 def save(comparison: Comparison, compared: Compared) -> None:
-    """Write the files; nothing where the runs have not been looked at, because rates are still open."""
+    """Write the files; nothing where the runs have not been looked at, because step sizes are still open."""
     if not compared.collected:
         return
     if compared.runs:
@@ -164,17 +164,17 @@ def save(comparison: Comparison, compared: Compared) -> None:
 
 
 def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, Found]) -> dict[str, Any]:
-    """A method's rate and how it came by it."""
+    """An algorithm's step size and how it came by it."""
     trials = len(tuned.grid) * len(comparison.tuning.seeds) if name in tuned.chosen else 0
-    rate = next(iter(runs.values())).facts["config"]["rate"]
-    return {"rate": rate, "edge": tuned.edge.get(name, ""), "trials": trials}
+    step_size = next(iter(runs.values())).facts["config"]["step_size"]
+    return {"step_size": step_size, "edge": tuned.edge.get(name, ""), "trials": trials}
 
 
 def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, mine in runs.items():
         for seed, run in mine.items():
-            row: dict[str, Any] = {"method": name, "seed": seed, **marks[name], "cell": run.cell.hash}
+            row: dict[str, Any] = {"algorithm": name, "seed": seed, **marks[name], "cell": run.cell.hash}
             row["state"] = "diverged" if run.diverged else "complete"
             row |= {key: value for key, value in run.last.items() if not key.startswith("staleness_")}
             if comparison.target is not None:
@@ -187,7 +187,8 @@ def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any
 def _notes(comparison: Comparison, compared: Compared) -> list[str]:
     tuned, runs = compared.tuned, compared.runs
     notes = [
-        f"{name}: its best rate {tuned.chosen[name]:g} is still the {side} edge of the grid; a better may lie beyond"
+        f"{name}: its best step size {tuned.chosen[name]:g} is still the {side} edge of the grid; "
+        "a better one may lie beyond"
         for name, side in tuned.edge.items()
         if name in tuned.chosen
     ]
@@ -204,8 +205,12 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
         notes.append("the trials do not all have the same data: it was changed on the way; remove the old cells")
     if len(comparison.seeds) == 1:
         notes.append("one seed: there are no intervals")
-    if not comparison.tuning.rates and "rate" not in comparison.run and any(one.tuned for one in comparison.methods):
-        notes.append("the rates were not tuned")
+    if (
+        not comparison.tuning.step_sizes
+        and "step_size" not in comparison.run
+        and any(one.tuned for one in comparison.algorithms)
+    ):
+        notes.append("the step sizes were not tuned")
     return notes + unused(runs) + unpaired(runs) + mixed(runs)
 
 
@@ -240,7 +245,7 @@ def _plain(value: Any) -> Any:
 
 
 def unpaired(runs: Runs) -> list[str]:
-    """What methods of one seed do not have in common, as sentences; none where all are pairs.
+    """What algorithms of one seed do not have in common, as sentences; none where all are pairs.
 
     Service times and batches follow from the seed, the client and the number of the task, and are the same wherever
     these are.
@@ -250,10 +255,10 @@ def unpaired(runs: Runs) -> list[str]:
         mine = {name: every[seed] for name, every in runs.items() if seed in every}
         for key, word in SAME.items():
             if len({run.facts[key] for run in mine.values()}) > 1:
-                notes.append(f"seed {seed}: the methods do not have the same {word}; these runs are no pairs")
+                notes.append(f"seed {seed}: the algorithms do not have the same {word}; these runs are no pairs")
         firsts = [run.rows[0]["test_loss"] for run in mine.values()]
         if max(firsts) - min(firsts) > 1e-6 * max(1.0, abs(max(firsts))):  # devices round differently
-            notes.append(f"seed {seed}: the methods do not begin with the same model; these runs are no pairs")
+            notes.append(f"seed {seed}: the algorithms do not begin with the same model; these runs are no pairs")
     for key in ("dataset_hash", "parameters"):  # no matter of the seed
         if len({run.facts[key] for every in runs.values() for run in every.values()}) > 1:
             notes.append(
@@ -263,7 +268,7 @@ def unpaired(runs: Runs) -> list[str]:
 
 
 def unused(runs: Runs) -> list[str]:
-    """Settings that a method does not look at, as sentences."""
+    """Settings that an algorithm does not look at, as sentences."""
     notes = []
     for name, mine in runs.items():
         keys = sorted({str(key) for run in mine.values() for key in run.facts.get("unused", [])})

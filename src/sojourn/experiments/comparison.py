@@ -1,4 +1,4 @@
-"""A comparison, as one TOML file or a few flags describe it: methods, seeds, how rates are tuned."""
+"""A comparison, as one TOML file or a few flags describe it: algorithms, seeds, how step sizes are tuned."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,16 @@ from sojourn.values import numbers, text
 FIRST_TUNING_SEED = 10_000
 NEVER = 10**9  # updates between two evaluations of a trial: only its end is looked at
 JUDGED = ("loss", "accuracy")
-MOST_METHODS = 10_000
+MOST_ALGORITHMS = 10_000
 MOST_EXTENSIONS = 1000
 # what makes a comparison fair is the same for all: the world, the data, the objective, the budget
 COMMON = (
     *("fleet", "data", "holdout", "judged_on", "partition", "model", "seed", "dtype", "augment", "order"),
+    *("law", "uplink", "downlink", "server_rate", "availability"),
     *("batch_size", "weights", "steps", "time", "evaluate_every", "device", "precision", "execution"),
 )
+OLD_KEYS = {"method": "algorithm", "rates": "step_sizes"}
+"""What keys of a comparison were called before, and what they are called now."""
 PLANNED = ("plan", "sampling", "concurrency")
 _INSTEAD = {
     "plan": ("sampling",),
@@ -36,33 +39,35 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True)
-class Method:
+class Entry:
     """One of those compared."""
 
     name: str
     """What it is called."""
     keys: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of a run in which it differs; with a `rate` among them it is not tuned."""
+    """Keys of a run in which it differs; with a `step_size` among them it is not tuned."""
 
     def __post_init__(self) -> None:
-        where = f"method {self.name}"
+        where = f"algorithm {self.name}"
         check_keys(self.keys, where)
         for key in self.keys:
             if key in COMMON:
-                raise InvalidInput(f"{where}: {key} must be the same for all methods; move it to [run], or use a sweep")
+                raise InvalidInput(
+                    f"{where}: {key} must be the same for all algorithms; move it to [run], or use a sweep"
+                )
 
     @property
     def tuned(self) -> bool:
-        """Whether its rate is looked for."""
-        return "rate" not in self.keys
+        """Whether its step size is looked for."""
+        return "step_size" not in self.keys
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How rates are chosen."""
+    """How step sizes are chosen."""
 
-    rates: tuple[float, ...] = ()
-    """The grid, for every method; empty = no tuning."""
+    step_sizes: tuple[float, ...] = ()
+    """The grid, for every algorithm; empty = no tuning."""
     seeds: tuple[int, ...] = tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + 3))
     """Seeds of the trials."""
     holdout: float = 0.1
@@ -70,15 +75,15 @@ class Tuning:
     by: str = "loss"
     """What is compared at the end of a trial: loss or accuracy."""
     extensions: int = 3
-    """How often the grid may grow where a best rate lies at its edge."""
+    """How often the grid may grow where a best step size lies at its edge."""
     refit: bool = True
     """Whether the final runs learn from the held-out examples too."""
 
     def __post_init__(self) -> None:
-        rates = tuple(sorted(float(rate) for rate in self.rates))
-        if any(not 0 < rate < float("inf") for rate in rates) or len(set(rates)) != len(rates):
-            raise InvalidInput(f"rates must be positive, finite and different, got {list(self.rates)}")
-        object.__setattr__(self, "rates", rates)
+        step_sizes = tuple(sorted(float(step_size) for step_size in self.step_sizes))
+        if any(not 0 < step_size < float("inf") for step_size in step_sizes) or len(set(step_sizes)) != len(step_sizes):
+            raise InvalidInput(f"step_sizes must be positive, finite and different, got {list(self.step_sizes)}")
+        object.__setattr__(self, "step_sizes", step_sizes)
         if self.by not in JUDGED:
             raise InvalidInput(f"tuning: by must be {listed(JUDGED)}, got '{self.by}'")
         if not 0 < self.holdout < 1:
@@ -93,41 +98,41 @@ class Comparison:
     """Everything that is compared, and how."""
 
     run: Mapping[str, Any]
-    """Keys of a run that all methods share."""
-    methods: tuple[Method, ...]
+    """Keys of a run that all algorithms share."""
+    algorithms: tuple[Entry, ...]
     """Who is compared."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of the final runs."""
     tuning: Tuning = field(default_factory=Tuning)
-    """How rates are chosen."""
+    """How step sizes are chosen."""
     target: Target | None = None
     """What is to be reached."""
     baseline: str | None = None
-    """The method that the others are compared with; None = the first."""
+    """The algorithm that the others are compared with; None = the first."""
 
     def __post_init__(self) -> None:
-        names = [method.name for method in self.methods]
+        names = [algorithm.name for algorithm in self.algorithms]
         if not names:
-            raise InvalidInput("a comparison needs at least one method, got none; give --method or [[method]]")
+            raise InvalidInput("a comparison needs at least one algorithm, got none; give --algorithm or [[algorithm]]")
         for name, times in Counter(names).items():
             if times > 1:
-                raise InvalidInput(f"methods must have different names, got '{name}' twice; give them names")
+                raise InvalidInput(f"algorithms must have different names, got '{name}' twice; give them names")
         if self.baseline is None:
             object.__setattr__(self, "baseline", names[0])
         if self.baseline not in names:
             raise InvalidInput(f"baseline must be {listed(names)}, got '{self.baseline}'")
-        both = sorted(set(self.seeds) & set(self.tuning.seeds)) if self.tuning.rates else []
+        both = sorted(set(self.seeds) & set(self.tuning.seeds)) if self.tuning.step_sizes else []
         if both:
             raise InvalidInput(f"seeds of tuning and of final runs must be disjoint, {both[0]} is in both")
-        if self.tuning.rates and "rate" in self.run:
+        if self.tuning.step_sizes and "step_size" in self.run:
             raise InvalidInput(
-                f"rate {self.run['rate']} for all and rates to be tried exclude each other; give one of them"
+                f"step_size {self.run['step_size']} for all and step_sizes to be tried exclude each other; give one"
             )
         for key in ("holdout", "judged_on"):
             if key in self.run:
                 raise InvalidInput(f"run: {key} is set by the comparison; write holdout into [tuning]")
-        for method in self.methods:  # what is wrong with a run is said before the first of them
-            self.final(method, self.tuning.rates[0] if self.tuning.rates else None, self.seeds[0])
+        for algorithm in self.algorithms:  # what is wrong with a run is said before the first of them
+            self.final(algorithm, self.tuning.step_sizes[0] if self.tuning.step_sizes else None, self.seeds[0])
 
     @classmethod
     def load(cls, path: str | Path) -> "Comparison":
@@ -137,7 +142,7 @@ class Comparison:
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "Comparison":
         """From the content of a comparison file."""
-        known = ("seeds", "target", "baseline", "run", "tuning", "method", "plan")
+        known = ("seeds", "target", "baseline", "run", "tuning", "algorithm", "plan")
         _check_known(content, known, where)
         run = dict(_table(content, "run", where))
         check_keys(run, f"{where}, [run]")
@@ -147,53 +152,58 @@ class Comparison:
         target = content.get("target")
         return cls(
             run,
-            _crossed(_methods(content, "method", where), _methods(content, "plan", where)),
+            _crossed(_entries(content, "algorithm", where), _entries(content, "plan", where)),
             seeds,
             _tuning(_table(content, "tuning", where), where),
             None if target is None else Target.parse(text(target, f"{where}: target")),
             None if content.get("baseline") is None else text(content["baseline"], f"{where}: baseline"),
         )
 
-    def trial(self, method: Method, rate: float, seed: int) -> Cell:
-        """A run to choose the rate by."""
+    def trial(self, algorithm: Entry, step_size: float, seed: int) -> Cell:
+        """A run to choose the step size by."""
         held = {"holdout": self.tuning.holdout, "judged_on": "holdout", "evaluate_every": NEVER}
-        keys = {**self._keys(method), **held, "rate": rate, "seed": seed}
-        return Cell(f"trial {method.name} rate {rate:g} seed {seed}", TrainConfig.of(keys, f"method {method.name}"))
+        keys = {**self._keys(algorithm), **held, "step_size": step_size, "seed": seed}
+        return Cell(
+            f"trial {algorithm.name} step size {step_size:g} seed {seed}",
+            TrainConfig.of(keys, f"algorithm {algorithm.name}"),
+        )
 
-    def final(self, method: Method, rate: float | None, seed: int) -> Cell:
-        """A run that is compared; without a rate at the one that it has by itself."""
-        keys = {**self._keys(method), "seed": seed}
-        if not self.tuning.refit and self.tuning.rates:
+    def final(self, algorithm: Entry, step_size: float | None, seed: int) -> Cell:
+        """A run that is compared; without a step size at the one that it has by itself."""
+        keys = {**self._keys(algorithm), "seed": seed}
+        if not self.tuning.refit and self.tuning.step_sizes:
             keys["holdout"] = self.tuning.holdout
-        if method.tuned and rate is not None:
-            keys["rate"] = rate
-        said = f" rate {keys['rate']:g}" if "rate" in keys else ""
-        return Cell(f"{method.name}{said} seed {seed}", TrainConfig.of(keys, f"method {method.name}"))
+        if algorithm.tuned and step_size is not None:
+            keys["step_size"] = step_size
+        said = f" step size {keys['step_size']:g}" if "step_size" in keys else ""
+        return Cell(f"{algorithm.name}{said} seed {seed}", TrainConfig.of(keys, f"algorithm {algorithm.name}"))
 
-    def _keys(self, method: Method) -> dict[str, Any]:
-        base = {key: value for key, value in self.run.items() if not _excluded(key, method.keys)}
-        return {**base, **method.keys}
+    def _keys(self, algorithm: Entry) -> dict[str, Any]:
+        base = {key: value for key, value in self.run.items() if not _excluded(key, algorithm.keys)}
+        return {**base, **algorithm.keys}
 
 
 def _excluded(key: str, own: Mapping[str, Any]) -> bool:
-    """Whether a method's own keys leave no place for one of all methods: a plan brings sampling and concurrency."""
+    """Whether an algorithm's own keys leave no place for one of all: a plan brings sampling and concurrency."""
     return any(other in own for other in _INSTEAD.get(key, ()))
 
 
-def _crossed(methods: Sequence[Method], plans: Sequence[Method]) -> tuple[Method, ...]:
-    """Every method under every plan; methods that bring a plan of their own stay as they are."""
-    if len(methods) * len(plans) > MOST_METHODS:
-        raise InvalidInput(f"a comparison may have at most {MOST_METHODS:,} methods, got {len(methods) * len(plans):,}")
-    crossed: list[Method] = []
-    for method in methods:
-        if not plans or any(key in method.keys for key in PLANNED):
-            crossed.append(method)
+def _crossed(algorithms: Sequence[Entry], plans: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Every algorithm under every plan; algorithms that bring a plan of their own stay as they are."""
+    if len(algorithms) * len(plans) > MOST_ALGORITHMS:
+        raise InvalidInput(
+            f"a comparison may have at most {MOST_ALGORITHMS:,} algorithms, got {len(algorithms) * len(plans):,}"
+        )
+    crossed: list[Entry] = []
+    for algorithm in algorithms:
+        if not plans or any(key in algorithm.keys for key in PLANNED):
+            crossed.append(algorithm)
             continue
-        crossed += [Method(f"{method.name}, {plan.name}", {**plan.keys, **method.keys}) for plan in plans]
+        crossed += [Entry(f"{algorithm.name}, {plan.name}", {**plan.keys, **algorithm.keys}) for plan in plans]
     return tuple(crossed)
 
 
-def _methods(content: Mapping[str, Any], kind: str, where: str) -> list[Method]:
+def _entries(content: Mapping[str, Any], kind: str, where: str) -> list[Entry]:
     tables = content.get(kind, [])
     if not isinstance(tables, list) or any(not isinstance(one, dict) for one in tables):
         raise InvalidInput(f"{where}: {kind} must be tables; write [[{kind}]]")
@@ -205,16 +215,16 @@ def _methods(content: Mapping[str, Any], kind: str, where: str) -> list[Method]:
             raise InvalidInput(f'{where}: [[{kind}]] number {number} needs a name; add name = "..."')
         if kind == "plan" and any(key not in PLANNED for key in keys):
             raise InvalidInput(f"{where}: [[plan]] {name} may have {', '.join(PLANNED)}, got {', '.join(keys)}")
-        found.append(Method(name, keys))
+        found.append(Entry(name, keys))
     return found
 
 
 def _tuning(table: Mapping[str, Any], where: str) -> Tuning:
     _check_known(table, tuple(Tuning.__dataclass_fields__), f"{where}, [tuning]")
     keys = dict(table)
-    if "rates" in keys:
-        rates = keys["rates"]
-        keys["rates"] = tuple(numbers(rates, f"{where}: rates"))
+    if "step_sizes" in keys:
+        step_sizes = keys["step_sizes"]
+        keys["step_sizes"] = tuple(numbers(step_sizes, f"{where}: step_sizes"))
     if "seeds" in keys:
         keys["seeds"] = seeds_of(keys["seeds"], f"{where}: seeds of [tuning]", FIRST_TUNING_SEED)
     for key, kind, said in (
@@ -238,5 +248,7 @@ def _table(content: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
 
 def _check_known(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in content:
+        if key in OLD_KEYS and OLD_KEYS[key] in known:
+            raise InvalidInput(f"{where}: {key} is called {OLD_KEYS[key]} now, got '{key}'; write {OLD_KEYS[key]}")
         if key not in known:
             raise InvalidInput(f"{where}: keys are {', '.join(known)}, got '{key}'{nearest(key, known)}")

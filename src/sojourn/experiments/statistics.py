@@ -44,7 +44,7 @@ def common_end(runs: Iterable[Found], axis: str) -> float:
 def at_points(run: Found, axis: str, key: str, at: Floats) -> Floats:
     """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
 
-    Methods are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
+    Algorithms are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
     """
     where, values = run.column(axis), run.column(key)
     last = where[-1] if run.diverged else end_of(run, axis)
@@ -128,7 +128,7 @@ class Target:
 
 
 Runs = Mapping[str, Mapping[int, Found]]
-"""By method, then by seed."""
+"""By algorithm, then by seed."""
 
 
 def judged_by(runs: Runs) -> str:
@@ -138,14 +138,14 @@ def judged_by(runs: Runs) -> str:
 
 
 def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> list[dict[str, Any]]:
-    """A row for every method on every axis, each at the largest value that all runs reach."""
+    """A row for every algorithm on every axis, each at the largest value that all runs reach."""
     key, every = judged_by(runs), [run for mine in runs.values() for run in mine.values()]
     base = runs.get(str(baseline), {})
     rows = []
     for name, mine in runs.items():
         for axis in AXES:
             at = common_end(every, axis)
-            row = {"method": name, "runs": len(mine), "diverged": sum(run.diverged for run in mine.values())}
+            row = {"algorithm": name, "runs": len(mine), "diverged": sum(run.diverged for run in mine.values())}
             row |= {"axis": axis, "at": at, "judged_by": key}
             row |= _values(mine, axis, at, key)
             row |= _difference(mine, base, axis, at, key) if name != baseline else {}
@@ -202,7 +202,7 @@ def cost_of(runs: Mapping[int, Found], base: Mapping[int, Found], axis: str, tar
 
 
 def curves(runs: Runs) -> Iterator[dict[str, Any]]:
-    """Mean curves of every method on every axis, as far as all its runs go."""
+    """Mean curves of every algorithm on every axis, as far as all its runs go."""
     for name, mine in runs.items():
         for axis in AXES:
             end = common_end(mine.values(), axis)
@@ -211,7 +211,7 @@ def curves(runs: Runs) -> Iterator[dict[str, Any]]:
             at = np.linspace(0.0, end, POINTS)
             found = {key: np.array([at_points(run, axis, key, at) for run in mine.values()]) for key in COLUMNS}
             for index, point in enumerate(at):
-                row: dict[str, Any] = {"method": name, "axis": axis, "at": float(point), "runs": len(mine)}
+                row: dict[str, Any] = {"algorithm": name, "axis": axis, "at": float(point), "runs": len(mine)}
                 for key, values in found.items():
                     row |= interval(values[:, index]).named(key)
                 yield row

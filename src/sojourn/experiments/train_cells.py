@@ -1,6 +1,6 @@
 """What one process does: it trains a lot, which is one cell, or on a GPU several that share their waves.
 
-Cells that do the same local work with the same model can share them, so that several seeds and methods make a lot.
+Cells that do the same local work with the same model can share them, so that several seeds and algorithms make a lot.
 """
 
 import signal

@@ -1,28 +1,37 @@
-"""Which named tuples a checkpoint may hold: a closed list, by short names that stay when code moves.
+"""What a checkpoint may hold: a closed list of named tuples, and every value of the kind that belongs in its place.
 
-A checkpoint is data: what it names is looked up here, and never imported. A method declares the classes of its state
-and of what its clients keep where they are defined:
+A checkpoint is data: what it names is looked up here, and never imported. Classes have short names that stay when code
+moves. An algorithm declares the classes of its state, and of what its clients keep, where they are defined:
 
-    @storable("mymethod.state")
+    @storable("myalgorithm.state")
     class State(NamedTuple):
         ...
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from sojourn.errors import InvalidInput
+from torch import Tensor
 
-Kind = TypeVar("Kind", bound=type)
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.shown import quoted
+from sojourn.values import LARGEST
 
 # where classes lived when checkpoints still named them by their homes
 _MOVED = {"sojourn.train.algorithms.": "sojourn.learning.algorithms.", "sojourn.train.": "sojourn.learning.replay."}
+Kind = TypeVar("Kind", bound=type)
+
 _BY_NAME: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
+_RENAMED: dict[type, dict[str, str]] = {}
 
 
-def storable(name: str) -> Callable[[Kind], Kind]:
-    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own."""
+def storable(name: str, renamed: Mapping[str, str] | None = None) -> Callable[[Kind], Kind]:
+    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own.
+
+    `renamed` maps names that its fields had in older checkpoints to those that they have now.
+    """
 
     def declare(kind: Kind) -> Kind:
         home = f"{kind.__module__}:{kind.__qualname__}"
@@ -33,6 +42,7 @@ def storable(name: str) -> Callable[[Kind], Kind]:
             raise InvalidInput(f"only a NamedTuple can be storable, {kind.__name__} is none; make it one")
         _BY_NAME[name] = _BY_NAME[home] = kind  # under its home too: that is how older checkpoints name it
         _NAMES[kind] = name
+        _RENAMED[kind] = dict(renamed or {})
         return kind
 
     return declare
@@ -56,5 +66,45 @@ def class_of(name: str) -> type:
             name = now + name.removeprefix(before)
             break
     if name not in _BY_NAME:
-        raise ValueError(f"it names the class {name!r}, which no method here has declared")
+        raise ValueError(f"it names the class {name!r}, which no algorithm here has declared")
     return _BY_NAME[name]
+
+
+def restored(name: str, fields: Mapping[str, Any]) -> Any:
+    """A value of the class of a name, from its fields."""
+    kind = class_of(name)
+    renamed = _RENAMED[kind]
+    return kind(**{renamed.get(key, key): value for key, value in fields.items()})
+
+
+def check(tree: Any, kinds: dict[str, Any]) -> None:
+    """Refuse a tree that lacks one of these keys, or has something else there."""
+    for key, kind in kinds.items():
+        if not isinstance(tree, dict) or key not in tree or not fits(tree[key], kind):
+            found = quoted(tree.get(key)) if isinstance(tree, dict) else quoted(tree)
+            raise UnreadableFile(f"the checkpoint is none of this run: {key} must be of another kind than {found}")
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is what an annotation says, down to the fields of named tuples.
+
+    >>> fits({3: (1, 2.0)}, dict[int, tuple[int, float]]), fits((1, "x"), tuple[int, ...]), fits(None, int | None)
+    (True, False, True)
+    """
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inside)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = inside[:1] * len(value) if inside[-1] is Ellipsis else inside
+        return len(each) == len(value) and all(map(fits, value, each))
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(k, inside[0]) and fits(v, inside[1]) for k, v in value.items())
+    if isinstance(kind, type) and hasattr(kind, "_fields"):
+        return type(value) is kind and all(fits(getattr(value, k), one) for k, one in get_type_hints(kind).items())
+    if kind is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if kind is int:
+        return type(value) is int and abs(value) <= LARGEST
+    return kind not in (str, bool, NoneType, Tensor) or type(value) is kind

@@ -27,14 +27,14 @@ from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.store import Store
 from sojourn.plan import Plan
 from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
-WORK = Local(steps=2, batch_size=4, rate=0.1)
+WORK = Local(steps=2, batch_size=4, step_size=0.1)
 
 
 def check_algorithm(
@@ -182,6 +182,23 @@ def nothing_in_place(case: Case) -> None:
     assert not names, f"{', '.join(names)} changed a tensor in place that it had been given; compute a new one"
 
 
+def says_whether_it_needs_prob(case: Case) -> None:
+    """An algorithm that does not use probabilities learns the same along a trace that has none."""
+    if case.algorithm.uses_prob:
+        return
+    unknown = replace(case.trace, prob=np.full(len(case.trace), np.nan))
+    blind = Replay(case.algorithm, case.federation(), unknown, case.setting)
+    try:
+        blind.advance(case.steps)
+        alike = torch.equal(blind.params, case.story.replay.params)
+    except Diverged:
+        alike = False
+    assert alike, (
+        "the model depends on the probabilities with which clients were drawn: set uses_prob = True, so that a trace "
+        "without them is refused"
+    )
+
+
 def one_version_an_update(case: Case) -> None:
     """The version counts changes of the model, at most one per update."""
     versions, path = case.story.versions, case.story.path
@@ -240,6 +257,7 @@ def _falls(share: float) -> Callable[[Case], None]:
 PROPERTIES: tuple[Callable[[Case], None], ...] = (
     same_bits_again,
     nothing_in_place,
+    says_whether_it_needs_prob,
     one_version_an_update,
     gradients_add_up,
     bits_add_up,

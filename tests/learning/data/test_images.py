@@ -206,27 +206,6 @@ def encoded(pixels, **options):
     return np.frombuffer(file.getvalue(), dtype=np.uint8)
 
 
-def write_sheets(folder):
-    """Twelve files of ten sheets; every sheet is one image of the first fifty or of the last ten, in turn."""
-    tall = CIFAR_X.transpose(0, 2, 3, 1)
-    names = [f"train_{number:02d}" for number in range(10)] + [f"test_{number:02d}" for number in range(2)]
-    for number, name in enumerate(names):
-        first = 5 * number if number < 10 else 50 + 5 * (number - 10)
-        rows = [first + sheet // 2 for sheet in range(10)]
-        sheets = {f"s{sheet}": encoded(tall[row], format="PNG") for sheet, row in enumerate(rows)}
-        np.savez(folder / f"cifar10_full_{name}.npz", y=CIFAR_Y[rows], **sheets)
-
-
-def write_lossy_sheets(folder):
-    """Thirty sheets of two images beside each other: smooth ones, which JPEG keeps to within a few levels."""
-    smooth = np.repeat(np.arange(60, dtype=np.uint8) * 4, 32 * 32 * 3).reshape(30, 2, 32, 32, 3)
-    sheets = {
-        f"s{n}": encoded(np.concatenate(pair, axis=1), format="JPEG", quality=95) for n, pair in enumerate(smooth)
-    }
-    np.savez(folder / "cifar10_travel.npz", y=CIFAR_Y, **sheets)
-    return smooth.reshape(60, 32, 32, 3).transpose(0, 3, 1, 2)
-
-
 def assert_cifar(data):
     assert data.train_x.dtype == np.uint8
     assert np.array_equal(data.train_x, CIFAR_X[:50])
@@ -252,33 +231,6 @@ def assert_cifar(data):
 def test_cifar10_from_its_official_files(folder, write):
     write(folder)
     assert_cifar(load("cifar10", folder))
-
-
-def test_cifar10_from_lossless_sheets(folder):
-    write_sheets(folder)
-    data = load("cifar10", folder)
-    assert np.array_equal(data.train_x[::2], CIFAR_X[:50])
-    assert np.array_equal(data.train_x[1::2], CIFAR_X[:50])
-    assert np.array_equal(data.train_y[::2], CIFAR_Y[:50])
-    assert np.array_equal(data.test_x[::2], CIFAR_X[50:])
-
-
-def test_lossy_images_are_called_so_and_used_only_where_there_are_no_others(folder):
-    smooth = write_lossy_sheets(folder)
-    data = load("cifar10", folder)
-    assert data.name == "cifar10 (lossy JPEG, 50 of 50000 examples)"
-    assert np.abs(data.train_x.astype(int) - smooth[:50]).max() <= 3
-    assert np.abs(data.test_x.astype(int) - smooth[50:]).max() <= 3
-    assert np.array_equal(data.test_y, CIFAR_Y[50:])
-    write_sheets(folder)
-    assert "lossy" not in load("cifar10", folder).name
-
-
-def test_one_sheet_that_is_missing_is_named_and_not_replaced_by_lossy_ones(folder):
-    write_lossy_sheets(folder)
-    write_sheets(folder)
-    (folder / "cifar10_full_train_09.npz").unlink()
-    assert "cifar10_full_train_09.npz is missing beside 11 that belong to it" in refused("cifar10", folder)
 
 
 @pytest.mark.parametrize("write", [write_binary_tar, write_python_tar])
@@ -413,35 +365,7 @@ def write_zip(folder, files=None):
             archive.writestr(f"tiny-imagenet-200/{name}", content)
 
 
-def common(texts):
-    """What all begin with."""
-    same = [len(set(column)) == 1 for column in zip(*texts, strict=False)]
-    return texts[0][: same.index(False)]
-
-
-def write_pack(folder, **changes):
-    """As in the packs: images in turns of classes, and the validation set behind them in any order."""
-    label = {kind: number for number, kind in enumerate(sorted(KINDS_OF_THINGS))}
-    rows = [(jpeg(TINY_TRAIN[kind, n] % 256), label[kind], n, False) for n in range(12) for kind in sorted(label)]
-    rows += [(jpeg(level, "L"), label[kind], n, True) for n, (kind, level) in reversed(list(enumerate(TINY_TEST)))]
-    shared = [common([row[0] for row in rows if row[3] == judged]) for judged in (False, True)]
-    bodies = [row[0][len(shared[row[3]]) : -2] for row in rows]
-    arrays = {
-        "data": np.frombuffer(b"".join(bodies), dtype=np.uint8),
-        "len": np.array([len(body) for body in bodies], dtype=np.uint16),
-        "hid": np.array([row[3] for row in rows], dtype=np.uint8),
-        "h0": np.frombuffer(shared[0], dtype=np.uint8),
-        "h1": np.frombuffer(shared[1], dtype=np.uint8),
-        "y": np.array([row[1] for row in rows], dtype=np.uint8),
-        "num": np.array([row[2] for row in rows], dtype=np.uint16),
-        "val": np.array([row[3] for row in rows]),
-        "wnids": np.array(sorted(KINDS_OF_THINGS)),
-        "names": np.array(sorted(KINDS_OF_THINGS)),
-    }
-    np.savez(folder / "tiny_a_travel.npz", **{**arrays, **changes})
-
-
-TINY_WRITERS = [write_tree, write_zip, write_pack]
+TINY_WRITERS = [write_tree, write_zip]
 
 
 @pytest.mark.parametrize("write", TINY_WRITERS)
@@ -513,10 +437,9 @@ def test_a_name_that_leads_nowhere_is_said(folder):
 
 
 @pytest.mark.parametrize("change", [lambda whole: whole[: len(whole) // 2], lambda whole: b"", lambda whole: b"PK no"])
-@pytest.mark.parametrize(("write", "name"), [(write_zip, "tiny-imagenet-200.zip"), (write_pack, "tiny_a_travel.npz")])
-def test_a_damaged_zip_or_pack_is_named(folder, write, name, change):
-    write(folder)
-    path = folder / name
+def test_a_damaged_zip_is_named(folder, change):
+    write_zip(folder)
+    path = folder / "tiny-imagenet-200.zip"
     path.write_bytes(change(path.read_bytes()))
     assert refused("tiny-imagenet", folder).startswith(f"image file {path} is damaged or of another format (")
 
@@ -525,11 +448,6 @@ def test_a_foreign_zip_is_named(folder):
     with zipfile.ZipFile(folder / "tiny-imagenet-200.zip", "w") as archive:
         archive.writestr("photos/me.jpg", b"x")
     assert "tiny-imagenet-200.zip/val/val_annotations.txt is damaged or of another" in refused("tiny-imagenet", folder)
-
-
-def test_a_pack_whose_parts_do_not_fit_is_refused(folder):
-    write_pack(folder, len=np.array([5, 5], dtype=np.uint16))
-    assert " bytes for 2 images" in refused("tiny-imagenet", folder)
 
 
 def test_without_pillow_the_message_says_what_to_install(folder, monkeypatch):
@@ -854,8 +772,6 @@ def test_the_real_cifar10_has_its_known_statistics():
         data = load("cifar10", REAL)
     except UnreadableFile as error:
         pytest.skip(str(error))
-    if "lossy" in data.name:
-        pytest.skip("SOJOURN_DATA holds only lossy images of CIFAR-10")
     assert data.name == "cifar10"
     assert np.bincount(data.train_y).tolist() == [5000] * 10
     assert np.bincount(data.test_y).tolist() == [1000] * 10

@@ -53,12 +53,12 @@ def test_two_clients_with_links_and_a_server_that_takes_no_time():
     assert (analysis.server_queue, analysis.server_utilisation, analysis.server_rate) == (0, 0, np.inf)
 
 
-@pytest.mark.parametrize("method", ["mva", "contour"])
+@pytest.mark.parametrize("solver", ["mva", "contour"])
 @pytest.mark.parametrize("server", [0.5, 3.0, np.inf])
 @pytest.mark.parametrize("tasks", [1, 2, 6])
-def test_a_network_with_links_and_server_is_the_enumerated_one(tasks, server, method):
+def test_a_network_with_links_and_server_is_the_enumerated_one(tasks, server, solver):
     p, mu, links = np.array([0.32, 0.68]), np.array([1.0, 3.0]), np.array([1.0, 3.0])
-    analysis = analyze(TWO_CLIENTS, Plan.weighted(TWO_CLIENTS, p, tasks), server_rate=server, method=method)
+    analysis = analyze(TWO_CLIENTS, Plan.weighted(TWO_CLIENTS, p, tasks), server_rate=server, solver=solver)
     now, constant = enumerated(p, mu, links, links, server, tasks)
     before, constant_before = enumerated(p, mu, links, links, server, tasks - 1)
     assert analysis.throughput == pytest.approx(constant_before / constant, rel=1e-12)
@@ -181,14 +181,14 @@ def test_queue_laws_and_covariances_are_those_of_the_clients():
     assert law @ k**2 - (law @ k) ** 2 == pytest.approx(variance[1], rel=1e-10)
 
 
-def network(fleet, plan, server, wrt, group, factor, method):
+def network(fleet, plan, server, wrt, group, factor, solver):
     """The network of single clients in which p or mu of the first client of `group` is `factor` times as large."""
     single = fleet.expanded()
     p, mu = np.repeat(plan.sampling, fleet.count), single.rate.copy()
     (p if wrt == "sampling" else mu)[fleet.first_client[group]] *= factor
     delay = float((p * (1 / single.uplink_rate + 1 / single.downlink_rate)).sum())
     load, count = np.append(p / mu, 1 / server), np.append(single.count, 1)
-    return ClosedNetwork.solve(load, count, plan.concurrency, delay, method=method)
+    return ClosedNetwork.solve(load, count, plan.concurrency, delay, solver=solver)
 
 
 def slopes(value, case, wrt):
@@ -205,37 +205,37 @@ def slopes(value, case, wrt):
     return np.array(result)
 
 
-@pytest.mark.parametrize("method", ["mva", "contour"])
+@pytest.mark.parametrize("solver", ["mva", "contour"])
 @pytest.mark.parametrize("wrt", ["sampling", "rate"])
 @ANY
 @given(case=cases())
-def test_the_gradient_of_the_throughput_is_its_slope(wrt, method, case):
+def test_the_gradient_of_the_throughput_is_its_slope(wrt, solver, case):
     fleet, plan, server, _ = case
-    analysis = analyze(fleet, plan, server_rate=server, method=method)
+    analysis = analyze(fleet, plan, server_rate=server, solver=solver)
     scale = analysis.throughput / min(plan.sampling.min(), fleet.rate.min())
     expected = slopes(lambda net: net.throughput, case, wrt)
     np.testing.assert_allclose(analysis.throughput_gradient(wrt), expected, rtol=1e-6, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("method", ["mva", "contour"])
+@pytest.mark.parametrize("solver", ["mva", "contour"])
 @pytest.mark.parametrize("wrt", ["sampling", "rate"])
 @ANY
 @given(case=cases())
-def test_the_gradient_of_weighted_queues_is_their_slope(wrt, method, case):
+def test_the_gradient_of_weighted_queues_is_their_slope(wrt, solver, case):
     fleet, plan, server, weights = case
     each = np.append(np.repeat(weights, fleet.count), 0.0)
-    analysis = analyze(fleet, plan, server_rate=server, method=method)
+    analysis = analyze(fleet, plan, server_rate=server, solver=solver)
     scale = plan.concurrency / min(plan.sampling.min(), fleet.rate.min())
     expected = slopes(lambda net: each @ net.queue, case, wrt)
     np.testing.assert_allclose(analysis.queue_gradient(weights, wrt), expected, rtol=1e-6, atol=1e-10 * scale)
 
 
 @pytest.mark.parametrize("busy", [False, True])
-@pytest.mark.parametrize("method", ["mva", "contour"])
+@pytest.mark.parametrize("solver", ["mva", "contour"])
 @pytest.mark.parametrize("wrt", ["sampling", "rate"])
 @ANY
 @given(case=cases())
-def test_the_gradient_of_weighted_staleness_is_its_slope(wrt, method, busy, case):
+def test_the_gradient_of_weighted_staleness_is_its_slope(wrt, solver, busy, case):
     """Tasks of every client in its queue, on its links and at the server; one client of a group is moved."""
     fleet, plan, server, weights = case
     rate = server if busy else None
@@ -254,7 +254,7 @@ def test_the_gradient_of_weighted_staleness_is_its_slope(wrt, method, busy, case
     for group, at in enumerate(plan.sampling if wrt == "sampling" else fleet.rate):
         near, far = (weighted(group, 1 + h) - weighted(group, 1 - h) for h in (STEP, 2 * STEP))
         expected.append((8 * near - far) / (12 * STEP * at))
-    analysis = analyze(fleet, plan, server_rate=rate, method=method)
+    analysis = analyze(fleet, plan, server_rate=rate, solver=solver)
     total = float(fleet.count * weights @ analysis.staleness("indicator"))
     assert weighted(0, 1.0) == pytest.approx(total, rel=1e-9, abs=1e-9)
     scale = plan.concurrency / min(plan.sampling.min(), fleet.rate.min())

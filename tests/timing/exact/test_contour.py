@@ -57,7 +57,7 @@ every_regime = pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES.k
 
 
 def both(load, count, population, delay):
-    return (ClosedNetwork.solve(load, count, population, delay, method=method) for method in ("mva", "contour"))
+    return (ClosedNetwork.solve(load, count, population, delay, solver=solver) for solver in ("mva", "contour"))
 
 
 @every_regime
@@ -68,7 +68,7 @@ def test_every_queue_has_twelve_digits_the_smallest_too(regime):
     np.testing.assert_allclose(found.queue, exact.queue, rtol=1e-12)
     np.testing.assert_allclose(found.queue_before, exact.queue_before, rtol=1e-12)
     np.testing.assert_allclose(found.utilisation, exact.utilisation, rtol=1e-12)
-    assert (exact.method, found.method) == ("mva", "contour")
+    assert (exact.solver, found.solver) == ("mva", "contour")
 
 
 @every_regime
@@ -108,8 +108,8 @@ def test_exact_fractions_give_the_same_network(population, delay):
         return [float(sum(theta**k * h[tasks - k] for k in range(1, tasks + 1)) / h[tasks]) for theta in load]
 
     floats = np.array([float(theta) for theta in load])
-    for method in ("mva", "contour"):
-        network = ClosedNetwork.solve(floats, np.array(count), population, float(delay), method=method)
+    for solver in ("mva", "contour"):
+        network = ClosedNetwork.solve(floats, np.array(count), population, float(delay), solver=solver)
         assert network.throughput == pytest.approx(float(h[-2] / h[-1]), rel=1e-13)
         np.testing.assert_allclose(network.queue, queues(population), rtol=1e-13)
         np.testing.assert_allclose(network.queue_before, queues(population - 1), rtol=1e-13)
@@ -117,7 +117,7 @@ def test_exact_fractions_give_the_same_network(population, delay):
 
 def test_convolution_gives_the_same_queues_for_two_thousand_clients():
     load, count = lognormal(2000, 0.5), np.ones(2000, dtype=np.int64)
-    found = ClosedNetwork.solve(load, count, 200, method="contour")
+    found = ClosedNetwork.solve(load, count, 200, solver="contour")
     np.testing.assert_allclose(found.queue, buzen.mean_queues(load, count, 200), rtol=1e-9)
 
 
@@ -161,13 +161,13 @@ def test_gradients_are_those_of_mean_value_analysis(regime):
 def test_a_gradient_is_the_slope_of_the_queues_where_one_client_holds_nearly_all_tasks():
     load, count, population, delay = REGIMES["saturated with links"]
     weights = np.random.default_rng(2).uniform(0.5, 1, load.size)
-    network = ClosedNetwork.solve(load, count, population, delay, method="contour")
+    network = ClosedNetwork.solve(load, count, population, delay, solver="contour")
     by_load, by_delay = network.queue_gradient(weights)
 
     def value(group, change):
         moved = load * np.where(np.arange(load.size) == group, 1 + change, 1)
         apart = delay * (1 + change) if group is None else delay
-        return weights @ ClosedNetwork.solve(moved, count, population, apart, method="contour").queue
+        return weights @ ClosedNetwork.solve(moved, count, population, apart, solver="contour").queue
 
     def slope(group, h=1e-5):
         return (8 * (value(group, h) - value(group, -h)) - (value(group, 2 * h) - value(group, -2 * h))) / (12 * h)
@@ -209,9 +209,9 @@ def test_the_throughputs_of_all_populations_are_those_of_mean_value_analysis(nam
 
 
 def test_mean_value_analysis_is_chosen_where_it_is_quick():
-    assert ClosedNetwork.solve(np.ones(1000), np.ones(1000), 1000).method == "mva"
-    assert ClosedNetwork.solve(np.ones(2), np.ones(2), 10**6).method == "mva"
-    assert ClosedNetwork.solve(np.ones(200_000), np.ones(200_000), 100).method == "mva"
+    assert ClosedNetwork.solve(np.ones(1000), np.ones(1000), 1000).solver == "mva"
+    assert ClosedNetwork.solve(np.ones(2), np.ones(2), 10**6).solver == "mva"
+    assert ClosedNetwork.solve(np.ones(200_000), np.ones(200_000), 100).solver == "mva"
 
 
 def test_a_contour_is_chosen_for_many_clients_and_many_tasks():
@@ -219,27 +219,27 @@ def test_a_contour_is_chosen_for_many_clients_and_many_tasks():
     network = ClosedNetwork.solve(
         lognormal(10_000, 0.5), np.ones(10_000), 5000, progress=lambda done, total: reports.append((done, total))
     )
-    assert network.method == "contour"
+    assert network.solver == "contour"
     assert reports == [(5000, 5000)]
 
 
 def test_a_thousand_million_tasks_are_solved_at_once():
     # all but the slow clients hold theta / (theta_s - theta) each; the slow ones share the rest
     network = ClosedNetwork.solve(np.array([0.5, 1.0]), np.array([10, 4]), 10**9)
-    assert network.method == "contour"
+    assert network.solver == "contour"
     assert network.queue == pytest.approx([1.0, (10**9 - 10) / 4], rel=1e-8)
 
 
 def test_points_too_far_apart_are_found_out_and_mean_value_analysis_is_taken(monkeypatch):
     load, count = lognormal(10_000, 0.5), np.ones(10_000)
     monkeypatch.setattr(contour, "FIRST", replace(contour.FIRST, step=0.5))
-    forced = ClosedNetwork.solve(load, count, 3000, method="contour")
-    exact = ClosedNetwork.solve(load, count, 3000, method="mva")
+    forced = ClosedNetwork.solve(load, count, 3000, solver="contour")
+    exact = ClosedNetwork.solve(load, count, 3000, solver="mva")
     wrong = max(abs(forced.throughput / exact.throughput - 1), np.abs(forced.queue / exact.queue - 1).max())
     assert wrong > 1e-9
     assert 0.99 * wrong < forced.error
     monkeypatch.setattr(jackson, "_TRUSTED", wrong / 2)
-    assert ClosedNetwork.solve(load, count, 3000).method == "mva"
+    assert ClosedNetwork.solve(load, count, 3000).solver == "mva"
 
 
 @pytest.mark.parametrize("step", [0.15, 0.2, 0.3, 0.5])
@@ -261,8 +261,8 @@ def test_a_contour_that_is_not_a_number_is_not_trusted():
 def test_an_analysis_says_how_it_was_solved_and_how_well():
     fleet = Fleet(("a", "b"), [300, 200], [1.0, 3.0], uplink_rate=[2.0, 5.0], downlink_rate=[4.0, 9.0])
     plan = Plan.uniform(fleet, 400)
-    chosen, forced = analyze(fleet, plan, server_rate=400.0), analyze(fleet, plan, server_rate=400.0, method="contour")
-    assert (chosen.method, forced.method) == ("mva", "contour")
+    chosen, forced = analyze(fleet, plan, server_rate=400.0), analyze(fleet, plan, server_rate=400.0, solver="contour")
+    assert (chosen.solver, forced.solver) == ("mva", "contour")
     assert max(chosen.error, forced.error) < 1e-13
     for key in ("throughput", "queue", "on_links", "sojourn", "server_queue", "server_utilisation"):
         np.testing.assert_allclose(getattr(forced, key), getattr(chosen, key), rtol=1e-12)
@@ -271,8 +271,8 @@ def test_an_analysis_says_how_it_was_solved_and_how_well():
 
 
 def test_another_method_is_refused():
-    with pytest.raises(InvalidInput, match="method must be mva or contour, got 'buzen'; leave it out"):
-        ClosedNetwork.solve(np.ones(2), np.ones(2), 3, method="buzen")
+    with pytest.raises(InvalidInput, match="solver must be mva or contour, got 'buzen'; leave it out"):
+        ClosedNetwork.solve(np.ones(2), np.ones(2), 3, solver="buzen")
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_another_method_is_refused():
 def test_a_million_different_clients_with_a_hundred_thousand_tasks(spread, capsys):
     clients, tasks = 10**6, 10**5
     load, count = lognormal(clients, spread), np.ones(clients)
-    ClosedNetwork.solve(load[:1000], count[:1000], 1000, method="contour")  # compiled before the clock starts
+    ClosedNetwork.solve(load[:1000], count[:1000], 1000, solver="contour")  # compiled before the clock starts
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     network = ClosedNetwork.solve(load, count, tasks)
@@ -291,7 +291,7 @@ def test_a_million_different_clients_with_a_hundred_thousand_tasks(spread, capsy
             f"\nspread {spread}: {seconds:.2f} s, {memory:.0f} MB more at the peak, error {network.error:.1e}, "
             f"{network.contour.excess.size} points, longest queue {network.queue.max():.6g}"
         )
-    assert network.method == "contour"
+    assert network.solver == "contour"
     assert network.error < 1e-11
     assert network.queue.sum() == pytest.approx(tasks, rel=1e-11)
     assert network.queue_before.sum() == pytest.approx(tasks - 1, rel=1e-11)

@@ -78,6 +78,6 @@ class AsyncSGD(Standard):
         factor = 1.0 if self.steps == "constant" or tau <= tasks else tasks / tau if self.steps == "adaptive" else 0.0
         if factor == 0.0:
             return state, Info(used=False)
-        rate = self.server.rate_at(arrival.step, arrival.time)
-        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
+        step_size = self.server.step_size_at(arrival.step, arrival.time)
+        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, step_size)
         return State(params, state.version + 1, memory, tasks), Info()

@@ -1,10 +1,10 @@
-"""Algorithm: what a method is, apart from the clock and from the model.
+"""Algorithm: what an algorithm is, apart from the clock and from the model.
 
-A method is a frozen dataclass with its hyper-parameters as fields and pure functions over an explicit state:
+An algorithm is a frozen dataclass with its hyper-parameters as fields and pure functions over an explicit state:
 
     init(params, setting) -> state              at the start
     send(state, client)   -> Sent               what a client is sent when a task is dispatched
-    start(kept, sent)     -> (model, scale)     where its local work begins, and a factor of its rate; `kept` is the
+    start(kept, sent)     -> (model, scale)     where its local work begins, and a factor of its steps; `kept` is the
                                                 client's own memory, None at first
     finish(kept, sent, start, update) -> (kept, update)   what it keeps and sends after the local work
     apply(state, arrival) -> (state, info)      when an update has come back
@@ -94,7 +94,7 @@ class Setting:
 
 
 class Algorithm(Protocol):
-    """A method."""
+    """An algorithm."""
 
     @property
     def name(self) -> str:
@@ -114,7 +114,7 @@ class Algorithm(Protocol):
 
     @property
     def sends(self) -> str:
-        """What its clients send: a `gradient`, which the server's rate turns into a step, or a `delta` of models."""
+        """What its clients send: a `gradient`, which the server's step size scales, or a `delta` of models."""
 
     def init(self, params: Tensor, setting: Setting) -> Any:
         """State at the start."""
@@ -123,7 +123,7 @@ class Algorithm(Protocol):
         """What a client is sent."""
 
     def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
-        """Where the client's local work begins, and a factor of its rate."""
+        """Where the client's local work begins, and a factor of its step size."""
 
     def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Any, Update]:
         """What the client keeps and sends."""
@@ -142,7 +142,7 @@ class Algorithm(Protocol):
 
 
 class Standard:
-    """What most methods do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
+    """What most algorithms do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
 
     remembers = False
     weighs = False

@@ -3,7 +3,7 @@
     w <- w + eta_g sum_{i in S} a_i (w_i - w) / sum_{i in S} a_i
 
 S the s = C clients of the round, drawn without replacement, w_i their models after K local steps; a_i = q_i, their
-weights in the objective (`weights="objective"`), or 1 (`weights="equal"`); eta_g server rate, 1 for the plain average.
+weights in the objective (`weights="objective"`), or 1 (`weights="equal"`); eta_g server step size, 1 = plain average.
 
 s = n, K = 1: gradient descent with minibatches. A round takes as long as its slowest client, and `interaction`.
 
@@ -40,7 +40,7 @@ class State(NamedTuple):
 class FedAvg(Standard):
     """Federated averaging."""
 
-    server_rate: float = 1.0
+    server_step_size: float = 1.0
     """eta_g."""
     weights: str = "objective"
     """`objective`: by the clients' weights in it; `equal`."""
@@ -54,8 +54,8 @@ class FedAvg(Standard):
     def __post_init__(self) -> None:
         if self.weights not in ("objective", "equal"):
             raise InvalidInput(f"fedavg: weights must be objective or equal, got '{self.weights}'")
-        if not (isfinite(self.server_rate) and self.server_rate > 0):
-            raise InvalidInput(f"fedavg: server_rate must be positive and finite, got {self.server_rate}")
+        if not (isfinite(self.server_step_size) and self.server_step_size > 0):
+            raise InvalidInput(f"fedavg: server_step_size must be positive and finite, got {self.server_step_size}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Rounds of as many clients as there are tasks in flight."""
@@ -81,5 +81,5 @@ class FedAvg(Standard):
         """Average the round."""
         if state.total is None:
             return state
-        params = torch.add(state.params, state.total, alpha=self.server_rate / state.mass)
+        params = torch.add(state.params, state.total, alpha=self.server_step_size / state.mass)
         return State(params, state.version + 1, None, 0.0)

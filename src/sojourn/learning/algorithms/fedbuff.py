@@ -3,9 +3,9 @@
     w <- w + eta_g (1/Z) sum_{j=1..Z} s(tau_j) Delta_j
 
 Z buffer size, Delta_j model after K local steps minus the model sent, tau_j changes of the server's model since then,
-s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server rate. The mean is over Z, not over the weights.
+s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server step size. The mean is over Z, not over the weights.
 
-Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local rate as its step, under the same dispatcher.
+Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local step size as its step, under the same dispatcher.
 Z = n with all clients starting together and none re-dispatched before the flush: FedAvg.
 
 A new client is dispatched after each arrival, with the current model: drawn among the idle ones (`idle`), by which fast
@@ -47,8 +47,8 @@ class FedBuff(Standard):
     """Buffered asynchronous aggregation."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along the mean update, at `server_rate`."""
-    server_rate: float = 1.0
+    """How the server moves along the mean update, at `server_step_size`."""
+    server_step_size: float = 1.0
     """eta_g."""
     size: int = 10
     """Updates in a full buffer (Z)."""
@@ -63,8 +63,8 @@ class FedBuff(Standard):
     sends = "delta"
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.server_rate) and self.server_rate > 0):
-            raise InvalidInput(f"fedbuff: server_rate must be positive and finite, got {self.server_rate}")
+        if not (isfinite(self.server_step_size) and self.server_step_size > 0):
+            raise InvalidInput(f"fedbuff: server_step_size must be positive and finite, got {self.server_step_size}")
         if self.size < 1:
             raise InvalidInput(f"fedbuff: size must be at least 1, got {self.size}")
         if self.staleness not in ("none", "root"):
@@ -95,5 +95,5 @@ class FedBuff(Standard):
         members = (*state.members, arrival.client)
         if len(members) < self.size:
             return state._replace(total=total, members=members), Info()
-        memory, params = self.server.step(state.memory, state.params, total, -1.0 / self.size, self.server_rate)
+        memory, params = self.server.step(state.memory, state.params, total, -1.0 / self.size, self.server_step_size)
         return State(params, state.version + 1, memory, None, ()), Info()

@@ -4,7 +4,7 @@
 
 eta server step size, p_i probability with which the task was sent to i, q_i weight of client i in the objective
 sum q_i f_i (1/n in the paper), w_{I_k} the model that the task carried. With K > 1 local steps g_i is the
-pseudo-gradient (start - end) / local rate.
+pseudo-gradient (start - end) / local step size.
 
 p_i = q_i: AsyncSGD with random assignment. C = 1: SGD over clients drawn by p.
 
@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneralizedAsyncSGD(Standard):
-    """The paper's method."""
+    """The paper's algorithm."""
 
     server: ServerStep = field(default_factory=ServerStep)
     """How the server moves along a weighted gradient."""
@@ -50,6 +50,6 @@ class GeneralizedAsyncSGD(Standard):
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """A step against the weighted gradient."""
         factor = arrival.weight / arrival.prob
-        rate = self.server.rate_at(arrival.step, arrival.time)
-        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, rate)
+        step_size = self.server.step_size_at(arrival.step, arrival.time)
+        memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, step_size)
         return State(params, state.version + 1, memory), Info()

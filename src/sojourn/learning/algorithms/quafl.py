@@ -4,7 +4,7 @@
     X_i <- Q(X) / (s + 1) + s Y_i / (s + 1)           from which client i goes on
 
 X server's model (the one before the call is sent), Y_i client i's model after e_i <= K local steps from X_i, Q a
-quantiser whose key is the receiver's own model. `rescale` multiplies the local rate by (s+1)/s, which undoes the
+quantiser whose key is the receiver's own model. `rescale` multiplies the local step size by (s+1)/s, which undoes the
 damping of the average.
 
 No quantiser, clients that always finish K steps, no weight on the server's or the client's own model: FedAvg.
@@ -55,7 +55,7 @@ class Quafl(Standard):
     side: float = 1e-4
     """Side of the lattice."""
     rescale: bool = True
-    """Whether the local rate is multiplied by (s+1)/s."""
+    """Whether the local step size is multiplied by (s+1)/s."""
     server_average: bool = True
     """Whether the server's own model counts in its average."""
     client_average: bool = True

@@ -1,4 +1,4 @@
-"""The table of methods, by the names that the command line knows."""
+"""The table of algorithms, by the names that the command line knows."""
 
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from sojourn.learning.replay.server_step import ServerStep
 from sojourn.own_code import names_code, own_call
 from sojourn.text import parse_choice
 
-FACTS = ("name", "sends", "remembers", "weighs")
+FACTS = ("name", "sends", "remembers", "weighs", "uses_prob")
 CALLS = ("init", "send", "start", "finish", "apply", "tick", "timing", "bits_each_way")
 ALGORITHMS: dict[str, Any] = {
     "generalized-asyncsgd": GeneralizedAsyncSGD,
@@ -31,7 +31,7 @@ ALGORITHMS: dict[str, Any] = {
 
 
 def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
-    """The method of a text, `fedbuff(size=10, staleness=root)`, or of the user's own, `package.module:Class(size=3)`.
+    """The algorithm of a text, `fedbuff(size=10, staleness=root)`; or one's own, `package.module:Class(size=3)`.
 
     `server` is for those that step along a gradient.
 
@@ -82,7 +82,7 @@ def _type(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))
 
 
-def _truth(method: str, key: str, text: str) -> bool:
+def _truth(algorithm: str, key: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise InvalidInput(f"algorithm {method}: {key} must be true or false, got '{text}'")
+        raise InvalidInput(f"algorithm {algorithm}: {key} must be true or false, got '{text}'")
     return text == "true"

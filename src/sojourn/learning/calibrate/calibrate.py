@@ -1,27 +1,72 @@
 """The whole measurement: a short training, gradients and curvatures at some of its points, constants in the end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sojourn.calibration import Calibration, Measured, PointMeasured
 from sojourn.errors import InvalidInput
 from sojourn.learning.calibrate.estimates import Bounded, Estimate, Largest
 from sojourn.learning.calibrate.gap import measure_gap
-from sojourn.learning.calibrate.gradients import gather
-from sojourn.learning.calibrate.heterogeneity import farther, largest_heterogeneity, mean_heterogeneity
-from sojourn.learning.calibrate.noise import largest_noise, mean_noise
+from sojourn.learning.calibrate.gradients import Design, gather, still
+from sojourn.learning.calibrate.noise import (
+    farther,
+    largest_heterogeneity,
+    largest_noise,
+    mean_heterogeneity,
+    mean_noise,
+)
 from sojourn.learning.calibrate.objective import Chosen, Objective, choose
-from sojourn.learning.calibrate.points import MARKS, Place, places
-from sojourn.learning.calibrate.sample import Design, still
 from sojourn.learning.calibrate.smoothness import measure_curvature, measure_secant, most_products
+from sojourn.learning.replay.replay import Replay
+from sojourn.learning.run.along import updates_of
 from sojourn.learning.run.build import Built
 from sojourn.trace import Trace
 
-Progress = Callable[[int, int], None]
+MARKS = 20  # models of the second half of a training that are averaged
 PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
+
+
+class Place(NamedTuple):
+    """A point of a training."""
+
+    step: int
+    """Updates received before."""
+    time: float
+    """Virtual time."""
+    params: Tensor
+    """The server's model."""
+    stats: Tensor
+    """Its statistics."""
+
+
+def places(built: Built, trace: Trace, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
+    """The first model of the run, its last, and others at even distances; then the mean of its second half.
+
+    The mean, of which only the loss is of interest, has often a lower loss than any model on the way. Its step is -1.
+    """
+    total = updates_of(built, trace)
+    replay = Replay(built.algorithm, built.federation, trace, built.setting, built.executor, total=total)
+    stops = set(np.linspace(0, total, points).round().astype(int).tolist())
+    marks = set(np.linspace(total / 2, total, MARKS).round().astype(int).tolist())
+    mean, many = torch.zeros_like(replay.params), 0
+    for step in sorted(stops | marks):
+        replay.advance(step)
+        if step in stops:
+            yield Place(step, replay.time, replay.params, replay.stats)
+        if step in marks:
+            many += 1
+            mean = torch.lerp(mean, replay.params, 1 / many)
+        if watch is not None:
+            watch()
+    yield Place(-1, replay.time, mean, replay.stats)
+
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +146,7 @@ def _at(
     most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
     miss = (1 - effort.confidence) / 2
     slope = objective.gradient()
-    secant = measure_secant(objective, slope, float(built.config.rate or 1.0))
+    secant = measure_secant(objective, slope, float(built.config.step_size or 1.0))
     bound = [Estimate(secant)] if objective.chosen.exact else []
     smoothness = Largest([curvature.smoothness, *bound])
     point = PointMeasured(
@@ -130,7 +175,7 @@ def _constants(
 ) -> Calibration:
     miss = (1 - effort.confidence) / 2
     config = built.config
-    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "rate")
+    words = ("data", "partition", "model", "batch_size", "order", "weights", "algorithm", "seed", "dtype", "step_size")
     run: dict[str, Any] = {key: getattr(config, key) for key in words}
     return Calibration(
         A=_measured(gap, miss),

@@ -41,7 +41,7 @@ def gap(pairs: Sequence[tuple[Floats, Floats]]) -> Bracket:
     first = pairs[0][0]
     if not best.value > 0:
         raise SojournError(
-            f"no loss below the first, {first.mean():.6g}, was reached; give the training more steps, or another rate"
+            f"no loss below the first, {first.mean():.6g}, was reached; give the training more steps, or larger ones"
         )
     negative = min(float(one.min()) for pair in pairs for one in pair) < 0
     return Bracket(best.value, best, Estimate(inf) if negative else mean_of_groups(first))

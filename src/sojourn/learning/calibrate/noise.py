@@ -3,16 +3,27 @@
 Within a group of s rounds a client's gradients g_k have the sample variance
 (sum |g_k|^2 - |sum g_k|^2 / s) / (s - 1), unbiased whatever their law. Theory asks for the largest over the clients.
 Where a batch is all that a client holds there is no noise, and what the formula gives is rounding: it counts as zero.
+
+G^2: how far the clients' gradients lie from their mean, |grad f_i - grad f|^2, without the noise of the batches.
+
+With d_k = g_k - (mean over the clients of g_k) in round k, d_k and d_l are independent for k != l and each has mean
+grad f_i - grad f. So the mean of <d_k, d_l> over the pairs of a group, (|sum d_k|^2 - sum |d_k|^2) / (s (s - 1)), is
+unbiased: what noise adds to squared lengths it does not add to products of different rounds. It may come out
+negative where there is little to see. Theory asks for the largest over the clients.
 """
 
-from math import inf
+from dataclasses import replace
+from math import inf, sqrt
 
 import numpy as np
+from scipy.optimize import nnls
 
 from sojourn.learning.calibrate.estimates import (
     Bounded,
     Bracket,
+    Displaced,
     Estimate,
+    Largest,
     largest_over_clients,
     mean_over_clients,
 )
@@ -44,3 +55,51 @@ def largest_noise(sums: Sums, mean: Estimate, others: int = 0) -> Bounded:
     squares = np.square(whole.mean(axis=0))
     relative = whole.var(axis=0, ddof=1).sum() / max(float(squares.sum()), 1e-300)
     return largest_over_clients(whole, relative * squares, mean, positive=True, others=others)
+
+
+def distances(sums: Sums) -> Floats:
+    """Squared distance of each group and client, whole and along the directions."""
+    values = (sums.away_squared_sum - sums.away_squares) / (sums.size * (sums.size - 1))
+    return np.broadcast_to(values[:1], values.shape) if sums.still.all() else values  # the rest would be rounding
+
+
+def mean_heterogeneity(sums: Sums, weights: Floats, everyone: Floats) -> list[Estimate]:
+    """Mean over all clients (weights `everyone`) from those asked: whole first, then along each direction.
+
+    Those asked are nearer to their own mean than to that of all; `nearer` makes up for it. Their noise is, too, and
+    so the spread of each client's estimates is smaller than its part in the spread of the mean.
+    """
+    found = distances(sums) * farther(weights, everyone)
+    return [
+        mean_over_clients(found[:, :, j], weights, everyone.size, positive=False, factor=_nearer(weights))
+        for j in range(found.shape[2])
+    ]
+
+
+def _nearer(weights: Floats) -> float:
+    share = weights / weights.sum()
+    return float(1 / (1 - np.square(share).sum())) if share.size > 1 else 1.0
+
+
+def farther(weights: Floats, everyone: Floats) -> float:
+    """Mean squared distance from the mean of all clients, over that of those asked from their own mean."""
+    return _nearer(weights) * float(1 - np.square(everyone).sum()) if weights.size > 1 else 1.0
+
+
+def largest_heterogeneity(sums: Sums, mean: Estimate, others: int = 0, farther: float = 1.0) -> Largest:
+    """The largest of the clients asked, and of `others` that were not asked.
+
+    The variance of a client's estimate is that of a product: a part that grows with noise times distance, and one
+    with squared noise. How much of each, is fitted to the spread between the groups of all clients. Where not all
+    were asked, distances are counted `farther`, and the mean that they are measured from is itself off.
+    """
+    whole, noise = distances(sums)[:, :, 0] * farther, variances(sums)[:, :, 0].mean(axis=0) * farther
+    columns = np.stack([noise * np.maximum(whole.mean(axis=0), 0.0), noise**2], axis=1)
+    scale = max(float(columns.max()), 1e-300)
+    parts, _ = nnls(columns / scale, whole.var(axis=0, ddof=1) / scale)
+    found = largest_over_clients(whole, columns @ parts, mean, positive=False, others=others)
+    if not others:
+        return found
+    asked = whole.shape[1]
+    off = sqrt(max(mean.value, 0.0) * others / (asked + others) / asked)
+    return replace(found, parts=[*(Displaced(part, off) for part in found.parts[:asked]), *found.parts[asked:]])

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sojourn.learning.calibrate.estimates import Estimate
-from sojourn.learning.calibrate.sample import batch, generator
+from sojourn.learning.calibrate.gradients import batch, generator
 from sojourn.learning.execute.waves import Lossy
 from sojourn.learning.replay.federation import Federation
 from sojourn.types import Floats, Integers

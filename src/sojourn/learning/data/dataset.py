@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput
-from sojourn.learning.data.chance import HOLD_OUT, generator
 from sojourn.types import Integers
+
+HOLD_OUT, PARTITION, POINTS = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,3 +229,10 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def generator(seed: int, purpose: int) -> np.random.Generator:
+    """The generator of a seed for one purpose; its key has two parts, those of simulated replications have one."""
+    if seed < 0:
+        raise InvalidInput(f"seed must be a whole number of at least 0, got {seed}")
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, 0)))

@@ -30,7 +30,7 @@ def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
 
     The function is yours and returns a Dataset, or what `dataset_of` makes one of; it may take arguments,
     `package.module:function(size=100)`. `digits(validation=0.2)` judges by a share of the
-    training examples instead of the test set, to choose a learning rate by. So do the images: `fashion-mnist`,
+    training examples instead of the test set, to choose a step size by. So do the images: `fashion-mnist`,
     `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` is told of downloads and
     decoding (see `sojourn.learning.data.images.load`).
 

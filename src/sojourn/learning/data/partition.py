@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sojourn.errors import InvalidInput
-from sojourn.learning.data.chance import PARTITION, generator
+from sojourn.learning.data.dataset import PARTITION, generator
 from sojourn.learning.data.dealing import DEALERS
 from sojourn.own_code import names_code, own_call
 from sojourn.text import Options, parse_choice

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.learning.data.chance import POINTS, generator
-from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.dataset import POINTS, Dataset, generator
 from sojourn.learning.data.problem import Problem
 from sojourn.memory import check_memory
 from sojourn.shown import quoted

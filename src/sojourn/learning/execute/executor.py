@@ -1,7 +1,7 @@
 """Executors: who computes what tasks are worth, one by one or many at a time.
 
 The timing of a run does not depend on the gradients. So when an update is needed, every task that has been dispatched
-and is not yet computed can be computed with it: a wave. Runs with other seeds or methods add theirs to it.
+and is not yet computed can be computed with it: a wave. Runs with other seeds or algorithms add theirs to it.
 """
 
 from collections.abc import Generator, Sequence
@@ -27,8 +27,8 @@ class Job(NamedTuple):
     """Its statistics; None = it has none."""
     rows: list[Integers]
     """Examples of each local step."""
-    rate: float
-    """Rate of the local steps."""
+    step_size: float
+    """Step size of the local steps."""
     key: int
     """Names the task's chance: augmentation and dropout."""
 
@@ -62,7 +62,7 @@ class OneByOne:
         if self._model.random:
             torch.manual_seed(job.key & 0x7FFF_FFFF_FFFF_FFFF)
         batches = (self._examples.batch(rows, job.key, step) for step, rows in enumerate(job.rows))
-        return work(self._model, self._local, job.start, batches, job.rate)
+        return work(self._model, self._local, job.start, batches, job.step_size)
 
 
 Course = Generator[list[Job], list[Update], Result]

@@ -62,7 +62,7 @@ class Waves:
             gradient, losses, moved = self._step(jobs, start, start, stats, 0)
             deltas: Sequence[Tensor | None] = [None] * len(jobs)
             return _updates(jobs, gradient.unbind(), deltas, losses, moved)
-        rates = _sent([[job.rate] for job in jobs], start)
+        step_sizes = _sent([[job.step_size] for job in jobs], start)
         params, velocity, total = start.clone(), torch.zeros_like(start), start.new_zeros(len(jobs))
         for step in range(len(jobs[0].rows)):
             busy = sum(len(job.rows) > step for job in jobs)
@@ -70,7 +70,7 @@ class Waves:
             gradient, losses, moved = self._step(jobs[:busy], params[:busy], start[:busy], mine, step)
             total[:busy] += losses
             velocity[:busy].mul_(self._local.momentum).add_(gradient)
-            params[:busy].addcmul_(velocity[:busy], rates[:busy], value=-1.0)
+            params[:busy].addcmul_(velocity[:busy], step_sizes[:busy], value=-1.0)
             if stats is not None and moved is not None:
                 stats[:busy] = moved
         steps = _sent([max(1, len(job.rows)) for job in jobs], start)
@@ -95,7 +95,7 @@ def _updates(
     moved: Sequence[Tensor | None] = [None] * len(jobs) if stats is None else stats.unbind()
     rows = zip(jobs, gradients, deltas, losses.unbind(), moved, strict=True)
     return [
-        Update(_own(gradient), _own(delta), job.rate, len(job.rows), loss, _own(one))
+        Update(_own(gradient), _own(delta), job.step_size, len(job.rows), loss, _own(one))
         for job, gradient, delta, loss, one in rows
     ]
 

@@ -16,7 +16,7 @@ from sojourn.learning.storable import storable
 Batch = tuple[Tensor, Tensor]
 
 
-@storable("update")
+@storable("update", renamed={"rate": "step_size"})
 class Update(NamedTuple):
     """What a client sends back."""
 
@@ -24,8 +24,8 @@ class Update(NamedTuple):
     """The stochastic gradient, where the task was one plain gradient."""
     delta: Tensor | None
     """Model after the local steps minus model before, where there were several or none."""
-    rate: float
-    """Learning rate of the local steps."""
+    step_size: float
+    """Step size of the local steps."""
     steps: int
     """Local steps done."""
     loss: Tensor
@@ -34,18 +34,18 @@ class Update(NamedTuple):
     """The client's statistics (BatchNorm) after the task; None = the model has none."""
 
     def as_gradient(self) -> Tensor:
-        """The gradient, or for several steps the pseudo-gradient (start - end) / rate, their sum."""
+        """The gradient, or for several steps the pseudo-gradient (start - end) / step size, their sum."""
         if self.gradient is not None:
             return self.gradient
         assert self.delta is not None
-        return self.delta / -self.rate
+        return self.delta / -self.step_size
 
     def as_delta(self) -> Tensor:
         """End minus start."""
         if self.delta is not None:
             return self.delta
         assert self.gradient is not None
-        return self.gradient * -self.rate
+        return self.gradient * -self.step_size
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Local:
     """Instead of `steps`: passes through the client's examples."""
     batch_size: int = 32
     """Examples of a step."""
-    rate: float = 0.1
-    """Learning rate of the local steps; of no effect where one gradient is sent as it is."""
+    step_size: float = 0.1
+    """Step size of the local steps; of no effect where one gradient is sent as it is."""
     momentum: float = 0.0
     """Heavy-ball momentum, begun anew with every task."""
     weight_decay: float = 0.0
@@ -69,14 +69,14 @@ class Local:
     clip: float | None = None
     """Largest norm of a stochastic gradient; longer ones are shortened to it."""
     schedule: Schedule = field(default_factory=Schedule)
-    """Factor of the rate over steps or time, taken at dispatch."""
+    """Factor of the step size over steps or time, taken at dispatch."""
 
     def __post_init__(self) -> None:
         rules = {
             "steps": self.steps >= 1,
             "epochs": self.epochs is None or self.epochs >= 1,
             "batch_size": self.batch_size >= 1,
-            "rate": isfinite(self.rate) and self.rate > 0,
+            "step_size": isfinite(self.step_size) and self.step_size > 0,
             "momentum": 0 <= self.momentum < 1,
             "weight_decay": isfinite(self.weight_decay) and self.weight_decay >= 0,
             "proximal": isfinite(self.proximal) and self.proximal >= 0,
@@ -103,7 +103,7 @@ class Local:
         return self.epochs is None and self.steps == 1
 
 
-def work(model: FlatModel, local: Local, start: Tensor, batches: Iterable[Batch], rate: float) -> Update:
+def work(model: FlatModel, local: Local, start: Tensor, batches: Iterable[Batch], step_size: float) -> Update:
     """Do the local steps from `start`; a plain single gradient is returned as it is."""
     if not model.module.training:
         model.module.train()
@@ -114,13 +114,13 @@ def work(model: FlatModel, local: Local, start: Tensor, batches: Iterable[Batch]
         losses.append(loss)
         gradient = _regularised(gradient, local, params, start)
         if local.plain:
-            return Update(gradient, None, rate, 1, loss, None if stats is None else stats.clone())
+            return Update(gradient, None, step_size, 1, loss, None if stats is None else stats.clone())
         if local.momentum:
             velocity = gradient if velocity is None else gradient.add_(velocity, alpha=local.momentum)
             gradient = velocity
-        params = torch.add(params, gradient, alpha=-rate)
+        params = torch.add(params, gradient, alpha=-step_size)
     loss = torch.stack(losses).mean() if losses else torch.zeros((), dtype=start.dtype, device=start.device)
-    return Update(None, params - start, rate, len(losses), loss, None if stats is None else stats.clone())
+    return Update(None, params - start, step_size, len(losses), loss, None if stats is None else stats.clone())
 
 
 def _regularised(gradient: Tensor, local: Local, params: Tensor, start: Tensor) -> Tensor:

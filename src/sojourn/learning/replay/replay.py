@@ -21,8 +21,7 @@ from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, d
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
-from sojourn.learning.run.restored import check
-from sojourn.learning.storable import storable
+from sojourn.learning.storable import check, storable
 from sojourn.trace import Trace
 
 STATS_SHARE = 0.1  # of a client's statistics in the server's, each time it sends them
@@ -267,10 +266,10 @@ class Replay:
         pinned, federation, local = self.pending[task.name], self.federation, self.federation.local
         most = local.steps_of(federation.batches.held[client])
         steps = most if local.epochs is not None else task.work
-        rate = local.rate * local.schedule.factor(task.dispatched_step, task.dispatched_at)
+        step_size = local.step_size * local.schedule.factor(task.dispatched_step, task.dispatched_at)
         start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
         rows = list(federation.batches.of(client, nth, steps, most))
-        return Job(start, pinned.stats, rows, rate * scale, hash((federation.seed, client, nth)))
+        return Job(start, pinned.stats, rows, step_size * scale, hash((federation.seed, client, nth)))
 
     def _note(self, task: Ended, update: Update) -> None:
         """Look at an update's size and loss; later, where they are on a device that must not be waited for."""
@@ -289,7 +288,7 @@ class Replay:
             client, nth = task.name
             raise Diverged(
                 f"the update of client {client} ('{self.fleet.client_name(client)}'), its task {nth}, is not finite at "
-                f"step {task.step}; lower the rates, or clip"
+                f"step {task.step}; lower the step sizes, or clip"
             )
 
     def _count(self, arrival: Arrival, info: Info, behind: int) -> None:

@@ -1,4 +1,4 @@
-"""Learning rates over steps or over time."""
+"""Step sizes over steps or over time."""
 
 from dataclasses import dataclass, fields
 from math import cos, inf, isfinite, log, pi
@@ -18,7 +18,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """A factor of the learning rate.
+    """A factor of the step size.
 
     >>> Schedule.parse("drops(at=100/200, by=0.1)").factor(150, 0.0)
     0.1

@@ -30,14 +30,14 @@ class Memory(NamedTuple):
 class ServerStep:
     """A rule from gradients to steps.
 
-    >>> rule = ServerStep(rate=0.5)
+    >>> rule = ServerStep(step_size=0.5)
     >>> rule.step(Memory(), torch.tensor([1.0]), torch.tensor([2.0]), factor=1.0)[1]
     tensor([0.])
     """
 
     kind: str = "sgd"
     """sgd, momentum or adam."""
-    rate: float = 0.1
+    step_size: float = 0.1
     """Step size (eta)."""
     momentum: float = 0.9
     """momentum: share of the velocity that is kept; adam: beta 1."""
@@ -46,25 +46,25 @@ class ServerStep:
     epsilon: float = 1e-8
     """adam: added to the root of the mean square."""
     schedule: Schedule = field(default_factory=Schedule)
-    """Factor of the rate over steps or time."""
+    """Factor of the step size over steps or time."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InvalidInput(f"the server's step must be one of {', '.join(KINDS)}, got '{self.kind}'")
-        if not (isfinite(self.rate) and self.rate > 0):
-            raise InvalidInput(f"the server's rate must be positive and finite, got {self.rate}")
+        if not (isfinite(self.step_size) and self.step_size > 0):
+            raise InvalidInput(f"the server's step size must be positive and finite, got {self.step_size}")
         if not (0 <= self.momentum < 1 and 0 <= self.second < 1):
             raise InvalidInput(f"momentum and second must lie in [0, 1), got {self.momentum} and {self.second}")
 
-    def rate_at(self, step: int, time: float) -> float:
-        """The rate at a server step and time."""
-        return self.rate * self.schedule.factor(step, time)
+    def step_size_at(self, step: int, time: float) -> float:
+        """The step size at a server step and time."""
+        return self.step_size * self.schedule.factor(step, time)
 
     def step(
-        self, memory: Memory, params: Tensor, gradient: Tensor, factor: float, rate: float | None = None
+        self, memory: Memory, params: Tensor, gradient: Tensor, factor: float, step_size: float | None = None
     ) -> tuple[Memory, Tensor]:
-        """Move against `factor` times the gradient; `rate` where a schedule has changed it."""
-        eta = self.rate if rate is None else rate
+        """Move against `factor` times the gradient; `step_size` where a schedule has changed it."""
+        eta = self.step_size if step_size is None else step_size
         if self.kind == "sgd":
             return memory, torch.add(params, gradient, alpha=-eta * factor)
         scaled = gradient * factor

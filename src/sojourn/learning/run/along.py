@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.dispatching import QUEUED
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.learning.replay.timeline import BARRIERS, closing
 from sojourn.learning.run.build import Built
@@ -81,8 +82,10 @@ def _check_facts(built: Built, facts: Any) -> None:
             f"{name} needs a trace of {how}, this one names no dispatcher; add dispatcher {how} to its metadata"
         )
     if told is not None and told != how:
+        also = f", or give dispatcher {told}" if how in QUEUED and told in QUEUED else ""
         raise InvalidInput(
-            f"{name} needs a trace of dispatcher {how}, this one has {quoted(told)}; simulate it with that dispatcher"
+            f"{name} needs a trace of dispatcher {how}, this one has {quoted(told)}; "
+            f"simulate it with that dispatcher{also}"
         )
     _same("clients", facts, fleet.clients, "the fleet has", "give the fleet that it was made with")
     _same("fleet_hash", facts, fleet.hash, "this fleet's is", "give the fleet that it was made with")

@@ -1,5 +1,6 @@
 """From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,13 +28,16 @@ from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
 from sojourn.own_code import names_code
+from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
+from sojourn.scenario_text import filled, override
 
 STEPS = 1000
-RATE = 0.1
+STEP_SIZE = 0.1
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
+_CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
@@ -44,17 +48,17 @@ class Built:
     config: TrainConfig
     """The configuration, with what was left open filled in."""
     algorithm: Algorithm
-    """The method."""
+    """The algorithm."""
     federation: Federation
     """Model, data, local work."""
     setting: Setting
     """Fleet, plan, weights."""
     scenario: Scenario
-    """The timing that the method needs."""
+    """The timing that the algorithm needs."""
     executor: Executor
     """Who computes."""
     unused: list[str]
-    """What was given and has no effect on this method."""
+    """What was given and has no effect on this algorithm."""
 
 
 def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
@@ -63,15 +67,14 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
     executor where model and local work are the same.
     """
-    fleet = Fleet.load(config.fleet)
+    fleet, given = fleet_and_plan(config)
     same = like is not None and _data_words(like.config) == _data_words(config)
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
     dealt = config.partition or ("iid" if dataset.owner is None else "natural")
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
-    rate = config.rate or given.step_size or RATE
-    method, local = _work(config, rate)
-    plan, scenario = method.timing(fleet, given, local)
+    step_size = config.step_size or given.step_size or STEP_SIZE
+    chosen, local = _work(config, step_size)
+    plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
     shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
@@ -80,17 +83,17 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     metrics = metrics_of(config.metrics, loss, dataset)
     federation = Federation(model, dataset, held, local, config.seed, config.order, examples, metrics)
     resolved = config.resolved(
-        rate=rate,
-        local_rate=local.rate,
+        step_size=step_size,
+        local_step_size=local.step_size,
         concurrency=plan.concurrency,
-        start=config.start or _start(scenario, plan.concurrency, fleet.clients),
+        start=None if config.trace else config.start or _start(scenario, plan.concurrency, fleet.clients),
         steps=STEPS if config.steps is None and config.time is None and config.trace is None else config.steps,
         execution=execution(config, model, dataset),
     )
     alike = like is not None and shared is not None and _alike(like, resolved, local)
     executor = like.executor if like and alike else _executor(resolved, federation)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local)
-    unused = _unused(config, method, local)
+    unused = _unused(config, chosen, local)
     if dataset.owner is not None and dealt != "natural":
         unused.append("owners of the dataset")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
@@ -98,15 +101,33 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
         unused.append("sampling")
     if plan.concurrency != given.concurrency and (config.concurrency or config.plan):
         unused.append("concurrency")
-    return Built(resolved, method, federation, setting, scenario, executor, unused)
+    return Built(resolved, chosen, federation, setting, scenario, executor, unused)
 
 
 def check(config: TrainConfig) -> None:
-    """Refuse what can be refused without data: fleet, plan, method, local work, timing."""
+    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
+    fleet, given = fleet_and_plan(config)
+    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE)
+    _timing(config, chosen, fleet, given, local)
+
+
+def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
+    """The fleet, with the laws and links of the configuration, and the plan for it."""
     fleet = Fleet.load(config.fleet)
-    given = plan_of(fleet, config.sampling, config.plan, config.concurrency)
-    method, local = _work(config, config.rate or given.step_size or RATE)
-    method.timing(fleet, given, local)
+    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    return override(fleet, plan, config.law, config.uplink, config.downlink)
+
+
+def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, local: Local) -> tuple[Plan, Scenario]:
+    """What the algorithm needs, with what it leaves open as the configuration says."""
+    plan, needed = chosen.timing(fleet, given, local)
+    scenario = filled(needed, chosen.name, config.dispatcher, config.server_rate, config.availability)
+    if scenario.dispatcher.name != needed.dispatcher.name and _CHOSEN.search(config.algorithm):
+        raise InvalidInput(
+            f"{config.algorithm} says who gets the next task, {needed.dispatcher.name}, and dispatcher is "
+            f"{scenario.dispatcher.name}; give one of them"
+        )
+    return plan, scenario
 
 
 def _data_words(config: TrainConfig) -> tuple[str, float, str]:
@@ -122,37 +143,37 @@ def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
     return split(config.holdout, seed=0)
 
 
-def _unused(config: TrainConfig, method: Algorithm, local: Local) -> list[str]:
-    """Settings that this method, with this local work, does not look at."""
-    plain = local.plain and method.sends == "gradient"
+def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
+    """Settings that this algorithm, with this local work, does not look at."""
+    plain = local.plain and chosen.sends == "gradient"
     idle = {
-        "server": config.server != "sgd" and not hasattr(method, "server"),
-        "weights": config.weights != "equal" and not method.weighs,
-        "local_rate": plain and config.local_rate not in (None, config.rate),
+        "server": config.server != "sgd" and not hasattr(chosen, "server"),
+        "weights": config.weights != "equal" and not chosen.weighs,
+        "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
     }
     return [key for key, yes in idle.items() if yes]
 
 
-def _work(config: TrainConfig, rate: float) -> tuple[Algorithm, Local]:
-    """The method, and what a client does: the schedule belongs to the server's rate or to the clients'."""
+def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
+    """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
     schedule = Schedule.parse(config.schedule)
-    method = algorithm(config.algorithm, ServerStep(config.server))
-    gradients = method.sends == "gradient"
+    chosen = algorithm(config.algorithm, ServerStep(config.server))
+    gradients = chosen.sends == "gradient"
     if gradients:
-        method = algorithm(config.algorithm, ServerStep(config.server, rate, schedule=schedule))
+        chosen = algorithm(config.algorithm, ServerStep(config.server, step_size, schedule=schedule))
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,
         batch_size=config.batch_size,
-        rate=config.local_rate or rate,
+        step_size=config.local_step_size or step_size,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         proximal=config.proximal,
         clip=config.clip,
         schedule=Schedule() if gradients else schedule,
     )
-    return method, local
+    return chosen, local
 
 
 def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
@@ -204,10 +225,10 @@ def _device_words(config: TrainConfig) -> tuple[str, ...]:
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
-    """Whether two runs' tasks can be computed together, in waves: rates may differ, they belong to the job."""
+    """Whether two runs' tasks can be computed together, in waves: step sizes may differ, they belong to the job."""
     if not like.executor.waves:
         return False
-    before = replace(like.federation.local, rate=local.rate, schedule=local.schedule)
+    before = replace(like.federation.local, step_size=local.step_size, schedule=local.schedule)
     words = ("model", "loss", "execution")
     same = all(getattr(like.config, key) == getattr(config, key) for key in words)
     return same and before == local

@@ -1,5 +1,6 @@
 """What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import isfinite
@@ -8,7 +9,7 @@ from typing import Any
 
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
-from sojourn.own_code import names_code
+from sojourn.own_code import mentions_code, names_code
 from sojourn.shown import quoted
 from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
@@ -23,7 +24,11 @@ CHOICES = {
 }
 EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
 CODE = ("algorithm", "data", "partition", "model", "loss", "metrics")  # keys whose text may name code of the user's own
-LARGEST_RATE = 1e30  # times a weight it must still be a number in single precision
+TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # the same of timing: laws and dispatchers
+OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
+"""What keys were called before, and what they are called now."""
+_OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
+LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single precision
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,26 @@ class TrainConfig:
     """Tasks in flight; None = the plan's, or one a client."""
     trace: str | None = None
     """Trace file to learn along; None = the timing is simulated."""
+    law: str | None = None
+    """Service law for all groups, or `name=law` for one, several with `;` between; None = those of the fleet."""
+    uplink: str | None = None
+    """Uplink rates, as `law`: `5`, `5:gamma(shape=2)`, `name=5`; None = those of the fleet."""
+    downlink: str | None = None
+    """Downlink rates, as `uplink`."""
+    server_rate: float | None = None
+    """Updates that the server applies per unit of time, one after the other; None = at once."""
+    dispatcher: str | None = None
+    """Who gets the next task; None = as the algorithm has it."""
+    availability: str | None = None
+    """When clients are there, what gets lost: a text form, or a TOML or CSV file; None = always there."""
     algorithm: str = "generalized-asyncsgd"
-    """The method and its options, `fedbuff(size=10)`."""
+    """The algorithm and its options, `fedbuff(size=10)`."""
     data: str = "digits"
     """The dataset."""
     holdout: float = 0.0
     """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
     judged_on: str = "test"
-    """What the model is judged on: test, or holdout, to choose rates by."""
+    """What the model is judged on: test, or holdout, to choose step sizes by."""
     partition: str | None = None
     """Who holds which examples; None = the dataset's owners, where it has some, else iid."""
     model: str = "mlp"
@@ -60,18 +77,18 @@ class TrainConfig:
     """Updates to receive; None = until `time`, all of the `trace`, or 1000."""
     time: float | None = None
     """Virtual time to run for."""
-    rate: float | None = None
+    step_size: float | None = None
     """Step size of the server; None = the plan's, or 0.1. Of the local steps, where clients send models."""
     server: str = "sgd"
     """How the server moves: sgd, momentum or adam."""
     schedule: str = "constant"
-    """Of the rates, over steps or time."""
+    """Of the step sizes, over steps or time."""
     local_steps: int = 1
     """Local steps of a task."""
     local_epochs: int | None = None
     """Passes through a client's examples, instead."""
-    local_rate: float | None = None
-    """Rate of the local steps; None = `rate`."""
+    local_step_size: float | None = None
+    """Step size of the local steps; None = `step_size`."""
     batch_size: int = 32
     """Examples of a local step."""
     order: str = "shuffled"
@@ -111,15 +128,22 @@ class TrainConfig:
         for key, words in CHOICES.items():
             if getattr(self, key) not in words:
                 raise InvalidInput(f"{key} must be one of {', '.join(words)}, got '{getattr(self, key)}'")
+        if renamed({"algorithm": self.algorithm})["algorithm"] != self.algorithm:
+            raise InvalidInput(
+                f"algorithm: its option server_rate is called server_step_size now, got '{self.algorithm}'; write that"
+            )
         if self.steps is not None and self.time is not None:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
-        for key in ("steps", "time", "rate", "local_rate", "evaluate_every", "concurrency"):
+        for key in ("availability", "server_rate", "start"):
+            if self.trace is not None and getattr(self, key) is not None:
+                raise InvalidInput(f"a trace has its timing already: {key} must not be given beside it; leave it out")
+        for key in ("steps", "time", "step_size", "local_step_size", "evaluate_every", "concurrency"):
             value = getattr(self, key)
             if value is not None and not (isfinite(value) and value > 0):
                 raise InvalidInput(f"{key} must be positive and finite, got {value}")
-        for key in ("rate", "local_rate"):
-            if (getattr(self, key) or 0.0) > LARGEST_RATE:
-                raise InvalidInput(f"{key} must be at most {LARGEST_RATE:g}, got {getattr(self, key)}")
+        for key in ("step_size", "local_step_size"):
+            if (getattr(self, key) or 0.0) > LARGEST_STEP_SIZE:
+                raise InvalidInput(f"{key} must be at most {LARGEST_STEP_SIZE:g}, got {getattr(self, key)}")
         if self.local_epochs is not None and self.local_steps != 1:
             raise InvalidInput("local_steps and local_epochs exclude each other, got both; give one of them")
         if self.seed < 0:
@@ -156,7 +180,9 @@ class TrainConfig:
         {'data': 'mine:make'}
         """
         texts = {key: getattr(self, key) for key in CODE if getattr(self, key) is not None}
-        return {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
+        found = {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
+        timed = {key: getattr(self, key) for key in TIMED_BY if getattr(self, key) is not None}
+        return found | {key: text for key, text in timed.items() if mentions_code(text)}
 
 
 def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,12 +191,25 @@ def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in content.items() if key not in excluded} | dict(given)
 
 
+def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a run that was described before they were renamed, as they are called now.
+
+    >>> renamed({"rate": 0.1, "algorithm": "fedbuff(size=3, server_rate=0.5)"})
+    {'step_size': 0.1, 'algorithm': 'fedbuff(size=3, server_step_size=0.5)'}
+    """
+    found = {OLD_KEYS.get(key, key): value for key, value in content.items()}
+    text = found.get("algorithm")
+    if isinstance(text, str) and text.strip().startswith(("fedavg", "fedbuff")):
+        found["algorithm"] = _OLD_OPTION.sub("server_step_size", text)
+    return found
+
+
 def check_keys(content: Mapping[str, Any], where: str) -> None:
     """Refuse what is no field of a configuration, or of another kind."""
     known = {item.name: str(item.type) for item in fields(TrainConfig)}
     for key, value in content.items():
         if key not in known:
-            raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+            raise InvalidInput(f"{where}: {_unknown(key, known)}")
         if not _fits(value, known[key]):
             raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got {value!r}")
 
@@ -178,12 +217,12 @@ def check_keys(content: Mapping[str, Any], where: str) -> None:
 def value_of(key: str, text: str, where: str) -> Any:
     """The value of a field from its text on the command line.
 
-    >>> value_of("local_steps", "1e1", "--set"), value_of("rate", "0.1", "--set"), value_of("data", "digits", "--set")
-    (10, 0.1, 'digits')
+    >>> value_of("local_steps", "1e1", "--set"), value_of("step_size", "0.1", "--set")
+    (10, 0.1)
     """
     known = {item.name: str(item.type) for item in fields(TrainConfig)}
     if key not in known:
-        raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+        raise InvalidInput(f"{where}: {_unknown(key, known)}")
     if "str" in known[key]:
         return text
     try:
@@ -195,6 +234,12 @@ def value_of(key: str, text: str, where: str) -> Any:
     except (ValueError, OverflowError):
         pass
     raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got '{text}'")
+
+
+def _unknown(key: str, known: Mapping[str, str]) -> str:
+    if key in OLD_KEYS:
+        return f"key {key} is called {OLD_KEYS[key]} now, got '{key}'; write {OLD_KEYS[key]}"
+    return f"unknown key '{key}'{nearest(key, known)}"
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -13,10 +13,10 @@ from sojourn.learning.execute.flat_model import FlatModel, cross_entropy
 from sojourn.learning.execute.losses import mean_of
 from sojourn.learning.execute.stacked.network import predict, stackable, stacked_values
 from sojourn.learning.replay.federation import Federation
+from sojourn.learning.run.metrics import PERCENTILES
 
 AT_ONCE = {"cpu": 2000, "cuda": 5000}
 VALUES_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of large examples fewer: what a network makes of them has to fit too
-PERCENTILES = (0, 10, 50, 90)
 Predictor = Callable[[Tensor], Tensor]
 
 

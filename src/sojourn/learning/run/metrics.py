@@ -1,18 +1,26 @@
-"""metrics.csv: a row an evaluation, appended; cut back to a checkpoint when a run is taken up again."""
+"""metrics.csv, a row per evaluation: appended, cut back to a checkpoint, and read without PyTorch."""
 
 import csv
 import io
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sojourn.csv_file import read_csv
 from sojourn.errors import UnreadableFile
 from sojourn.files import write_text, writing
-from sojourn.learning.replay.replay import Replay
-from sojourn.learning.run.evaluate import PERCENTILES, Judgement
-from sojourn.learning.run.read_metrics import read_metrics
 
+if TYPE_CHECKING:
+    from sojourn.learning.replay.replay import Replay
+    from sojourn.learning.run.evaluate import Judgement
+
+PERCENTILES = (0, 10, 50, 90)  # of the clients' accuracies
 WHOLE = ("received", "version", "gradients", "unused", "lost", "bits_up", "bits_down")  # columns of counts
 MOST_GROUPS = 20  # groups that get a staleness column each
+NEEDED = (
+    *("received", "version", "time", "gradients", "test_loss", "accuracy"),
+    *("client_worst", "client_10", "client_50", "client_90"),
+)
 
 
 class Metrics:
@@ -54,7 +62,7 @@ class Metrics:
         if rows:
             self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 
-    def append(self, replay: Replay, found: Judgement) -> None:
+    def append(self, replay: "Replay", found: "Judgement") -> None:
         """A row about where the run stands."""
         tally = replay.tally
         before, summed = self._losses
@@ -84,3 +92,13 @@ class Metrics:
 
 def _plain(value: object) -> float | int:
     return int(value) if isinstance(value, int) else float(value)  # type: ignore[arg-type]
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, float]]:
+    """The rows of a run's metrics.csv."""
+    path = Path(folder) / "metrics.csv"
+    rows = read_csv(path, "metrics file", NEEDED)
+    try:
+        return [{key: float(cell) for key, cell in row.items()} for row in rows]
+    except ValueError as error:
+        raise UnreadableFile(f"{path} cannot be read as the metrics of a run: {error}") from None

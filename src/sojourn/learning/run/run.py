@@ -35,16 +35,15 @@ from sojourn.learning.run.along import check_given, check_trace, updates_of
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
-from sojourn.learning.run.metrics import Metrics
-from sojourn.learning.run.read_metrics import read_metrics
-from sojourn.learning.run.restored import check
+from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
 from sojourn.learning.run.store import Store
+from sojourn.learning.storable import check
 from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan", "trace")
+PATHS = ("fleet", "plan", "trace", "availability")
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -310,7 +309,7 @@ class Run:
             raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
-                f"the server's model is not finite after {self.replay.received} updates; lower the rates; "
+                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes; "
                 f"the last checkpoint is kept, in {self.folder}"
             )
 
@@ -388,6 +387,7 @@ def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
         "dataset_hash": federation.dataset.hash,
         "partition_hash": federation.partition.hash,
         "parameters": federation.model.size,
+        "availability_hash": built.scenario.availability_hash,
         "trace_hash": None if given is None else given.hash,
     }
 
@@ -412,8 +412,10 @@ def _ours(path: Path) -> bool:
 
 
 def _compared(value: Any) -> Any:
-    """Paths may change, what lies there may not: it has hashes of its own."""
-    return {key: one for key, one in value.items() if key not in PATHS} if isinstance(value, dict) else value
+    """Paths may change, what lies there may not: it has hashes of its own. What is left open may be left out."""
+    if not isinstance(value, dict):
+        return value
+    return {key: one for key, one in value.items() if key not in PATHS and one is not None}
 
 
 def _short(found: Any, wanted: Any) -> str:

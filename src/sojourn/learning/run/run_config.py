@@ -7,7 +7,7 @@ from typing import Any
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import no_links, read_json
-from sojourn.learning.run.config import TrainConfig, put_over
+from sojourn.learning.run.config import TrainConfig, put_over, renamed
 
 MOST = 2**24  # bytes of config.json
 
@@ -21,6 +21,8 @@ def facts_of(folder: str | Path) -> dict[str, Any]:
     found = read_json(path, "configuration", MOST)
     if not isinstance(found, dict):
         raise UnreadableFile(f"configuration {path} must be a table of keys, it is none; is it the right file?")
+    if isinstance(found.get("config"), dict):
+        found["config"] = renamed(found["config"])
     return found
 
 

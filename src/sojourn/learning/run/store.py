@@ -22,7 +22,7 @@ from torch import Tensor
 
 from sojourn.errors import UnreadableFile
 from sojourn.files import PARTIAL, read_json, write_bytes, write_text, writing
-from sojourn.learning.storable import class_of, name_of
+from sojourn.learning.storable import name_of, restored
 
 SCHEMA = 1
 KEPT = 2  # manifests: the last one, and the one before
@@ -160,7 +160,7 @@ class Store:
             return {self._decode(k, files): self._decode(v, files) for k, v in value["map"]}
         if "list" in value:
             return tuple(self._decode(one, files) for one in value["list"])
-        return class_of(value["named"])(**{key: self._decode(one, files) for key, one in value["fields"].items()})
+        return restored(value["named"], {key: self._decode(one, files) for key, one in value["fields"].items()})
 
     def _clean(self, last: int) -> None:
         """Keep what can be needed: two manifests that are whole, and what they name."""

@@ -118,7 +118,7 @@ def _again(planned: Planned, fleet: Fleet, objective: Objective, tasks: int | No
     """A plan from the same family, under the same constraints."""
     clusters = min(planned.clusters, np.unique(fleet.rate).size)
     settings = {"clusters": clusters, "equal": planned.equal, **more}
-    return make_plan(fleet, objective, tasks, planned.method, planned.limits, **settings)
+    return make_plan(fleet, objective, tasks, planned.search, planned.limits, **settings)
 
 
 def _cases(planned: Planned, error: float, seed: int) -> Iterator[tuple[str, Fleet, Objective]]:

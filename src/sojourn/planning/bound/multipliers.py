@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.planning.bound.descent import Target, descend, log_value
 from sojourn.planning.bound.objective import Prediction
-from sojourn.planning.bound.problem import MET, Found, Problem, judged
+from sojourn.planning.bound.problem import MET, Found, Problem, Target, descend, judged, log_value
 from sojourn.types import Floats
 
 ROUNDS = 20  # of multipliers

@@ -19,7 +19,7 @@ from sojourn.planning.bound.problem import MET, Found, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
 from sojourn.types import Floats
 
-Method = Literal["simplex", "clusters", "power", "grid"]
+Search = Literal["simplex", "clusters", "power", "grid"]
 Progress = Callable[[int, int], None]
 
 GRID = 50  # points, as many as in the paper; their range is ours
@@ -68,7 +68,7 @@ class Planned:
     """Value of the best plan found for each concurrency that was looked at."""
     parked: str | None
     """The sentence about a client that parks nearly all tasks; None = no such client."""
-    method: Method
+    search: Search
     """Family in which the sampling was looked for."""
     clusters: int
     """Speed clusters of that family, where it has any."""
@@ -88,7 +88,7 @@ def make_plan(
     fleet: Fleet,
     objective: Objective | Any,
     concurrency: int | None = None,
-    method: Method = "simplex",
+    search: Search = "simplex",
     limits: Limits | None = None,
     *,
     clusters: int = 2,
@@ -99,7 +99,7 @@ def make_plan(
 ) -> Planned:
     """The plan that minimises `objective` on `fleet`.
 
-    `method`: `simplex` gives every kind of client its own probability, `clusters` one to each of `clusters` speed
+    `search`: `simplex` gives every kind of client its own probability, `clusters` one to each of `clusters` speed
     clusters (the paper's setting), `grid` takes the best of the paper's 50 points for two clusters, `power` a power of
     speed. Equal clients get equal probabilities unless `equal=False`. Without `concurrency` it is chosen too. `start`,
     an earlier result, makes a neighbouring problem quick. An objective of one's own is any object with
@@ -123,8 +123,8 @@ def make_plan(
         )
     fleet = fleet if equal else fleet.expanded()
     _check(fleet, concurrency, limits)
-    family = _family(fleet, objective, method, clusters, equal)
-    only = tuple(grid_around_uniform(fleet, GRID)) if method == "grid" else ()
+    family = _family(fleet, objective, search, clusters, equal)
+    only = tuple(grid_around_uniform(fleet, GRID)) if search == "grid" else ()
     problem = Problem(fleet, objective, family, limits.floor, limits.most_staleness, only)
     if problem.family.size > MOST_FREE:
         found, known, binning = _through_bins(problem, concurrency, limits, seed, progress)
@@ -137,7 +137,7 @@ def make_plan(
         prediction=found.prediction,
         searched={tasks: known.found[tasks].value for tasks in sorted(known.found)},
         parked=parking(objective, found.prediction),
-        method=method,
+        search=search,
         clusters=clusters,
         equal=equal,
         limits=limits,
@@ -287,13 +287,13 @@ def _too_stale(concurrency: int, cap: float) -> str:
     )
 
 
-def _family(fleet: Fleet, objective: Objective, method: Method, clusters: int, equal: bool) -> Family:
-    if method == "power":
+def _family(fleet: Fleet, objective: Objective, search: Search, clusters: int, equal: bool) -> Family:
+    if search == "power":
         return ByPower(np.log(fleet.rate))
-    if method in ("clusters", "grid"):
-        return ByLabel(speed_clusters(fleet, 2 if method == "grid" else clusters))
-    if method != "simplex":
-        raise InvalidInput(f"method must be simplex, clusters, grid or power, got '{method}'")
+    if search in ("clusters", "grid"):
+        return ByLabel(speed_clusters(fleet, 2 if search == "grid" else clusters))
+    if search != "simplex":
+        raise InvalidInput(f"search must be simplex, clusters, grid or power, got '{search}'")
     if not equal:
         return ByLabel(np.arange(fleet.groups))
     weights = client_weights(fleet, objective.weights) if isinstance(objective, NetworkObjective) else None

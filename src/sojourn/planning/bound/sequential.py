@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sojourn.planning.bound.descent import log_value
 from sojourn.planning.bound.family import EDGE
 from sojourn.planning.bound.objective import Prediction
-from sojourn.planning.bound.problem import Problem
+from sojourn.planning.bound.problem import Problem, log_value
 from sojourn.types import Floats
 
 STEPS = 300  # at most

@@ -130,7 +130,7 @@ class Fewest:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the paper's Table 1: the bound of another method."""
+    """A row of the paper's Table 1: the bound of another algorithm."""
 
     value: float
     """The bound; inf when it says nothing."""

@@ -19,7 +19,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import Plan
-from sojourn.timing.exact.jackson import ClosedNetwork, Method
+from sojourn.timing.exact.jackson import ClosedNetwork, Solver
 from sojourn.types import Floats
 
 Reading = Literal["conditional", "indicator"]
@@ -127,9 +127,9 @@ class Analysis:
         return all(law == EXPONENTIAL for law in self.fleet.law)
 
     @property
-    def method(self) -> Method:
+    def solver(self) -> Solver:
         """How the network was solved: mean value analysis, or contour quadrature."""
-        return self.network.method
+        return self.network.solver
 
     @property
     def error(self) -> float:
@@ -149,12 +149,12 @@ def analyze(
     progress: Callable[[int, int], None] | None = None,
     *,
     server_rate: float | None = None,
-    method: Method | None = None,
+    solver: Solver | None = None,
 ) -> Analysis:
     """Solve the closed network of `fleet` under `plan`.
 
     With `server_rate` the server applies one update at a time and the others wait; without, it takes no time.
-    `method` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken.
+    `solver` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken.
 
     >>> fleet = Fleet.of(first=(1, 1.0), second=(1, 2.0))
     >>> analysis = analyze(fleet, Plan.uniform(fleet, concurrency=3))
@@ -170,7 +170,7 @@ def analyze(
     load = np.append(p / mu, server) if server else p / mu
     count = np.append(fleet.count, 1) if server else fleet.count
     delay = float((fleet.count * p * link_time).sum())
-    network = ClosedNetwork.solve(load, count, plan.concurrency, delay, progress, method)
+    network = ClosedNetwork.solve(load, count, plan.concurrency, delay, progress, solver)
     waiting = network.queue_before[:groups] / mu
     at_server = server * (1 + float(network.queue_before[groups:].sum()))
     return Analysis(

@@ -23,10 +23,10 @@ from sojourn.timing.exact.contour import Contour, certified, throughputs
 from sojourn.types import Floats
 
 Progress = Callable[[int, int], None]
-Method = Literal["mva", "contour"]
+Solver = Literal["mva", "contour"]
 
 _SEGMENT = 100_000_000  # group updates between two reports of progress
-_QUICK = 20_000_000  # group updates that mean value analysis may take, when the method is free
+_QUICK = 20_000_000  # group updates that mean value analysis may take, when the solver is free
 _PER_TASK = 16  # what a task costs beside its group updates, in group updates
 _MANY = 256  # tasks from which a contour may be cheaper, however many groups there are
 _TRUSTED = 1e-10  # certified error up to which a contour is accepted
@@ -53,7 +53,7 @@ class ClosedNetwork(ABC):
     """E_C[X_i]."""
     queue_before: Floats
     """E_{C-1}[X_i], the queue that an arriving task finds."""
-    method: Method
+    solver: Solver
     """How it was solved."""
     error: float
     """Relative error of throughput and queues: certified by a second contour; rounding for mean value analysis."""
@@ -65,18 +65,18 @@ class ClosedNetwork(ABC):
         population: int,
         delay: float = 0.0,
         progress: Progress | None = None,
-        method: Method | None = None,
+        solver: Solver | None = None,
     ) -> "ClosedNetwork":
-        """Solve by the cheaper method that is certain, or by the one named."""
-        if method not in (None, "mva", "contour"):
-            raise InvalidInput(f"method must be mva or contour, got '{method}'; leave it out to have it chosen")
+        """Solve by the cheaper solver that is certain, or by the one named."""
+        if solver not in (None, "mva", "contour"):
+            raise InvalidInput(f"solver must be mva or contour, got '{solver}'; leave it out to have it chosen")
         theta = np.ascontiguousarray(load, dtype=np.float64)
         number = np.ascontiguousarray(count, dtype=np.float64)
         quick = population < _MANY or (theta.size + _PER_TASK) * population <= _QUICK
-        if method == "mva" or (method is None and quick):
+        if solver == "mva" or (solver is None and quick):
             return MeanValueNetwork.of(theta, number, population, delay, progress)
         network = ContourNetwork.of(theta, number, population, delay)
-        if method is None and not network.error <= _TRUSTED:
+        if solver is None and not network.error <= _TRUSTED:
             return MeanValueNetwork.of(theta, number, population, delay, progress)
         if progress is not None:
             progress(population, population)

@@ -1,4 +1,16 @@
-"""Durations of one kind, as they were observed: finished ones as sums, all as far as a fair sample goes."""
+"""Durations of one kind, as they were observed: finished ones as sums, all as far as a fair sample goes.
+
+`Counts` are those of periodic calls with several local steps: a row tells how many steps were done in how long, not how
+long one took.
+
+    w, t   whole steps of a row, and the time in which they were done (with the step that the call cut short)
+
+For exponential service the likelihood of a rate is rate^(sum w) exp(-rate sum t), whether the client had done all
+its steps or was interrupted: as for so many finished durations of that total. Other laws cannot be told from such
+rows; that the counts are not those of exponential service can, by their dispersion, sum (w - rate t)^2 / (rate sum t),
+which is about one (a client that stops after its last step is a stopping time). Where it is larger, intervals are
+wider by it.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -6,7 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.timing.fit.ends import Ends
+from sojourn.trace import Trace
 from sojourn.types import Flags, Floats, Integers
+
+UNLIKELY = 4.0  # standard errors of the dispersion
 
 
 class Kept(NamedTuple):
@@ -85,3 +101,84 @@ def by_group(durations: Durations, group: Integers) -> Durations:
         work=add(durations.work),
         unfinished=add(durations.unfinished).astype(np.int64),
     )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sums over the rows of each client."""
+
+    rows: Floats
+    steps: Floats
+    time: Floats
+    squares: Floats
+    """Sums of w^2, w t and t^2, a row each."""
+    interrupted: Floats
+    """Rows whose client had not done all its steps."""
+    several: bool
+    """Whether a task has several local steps; with one, every row is a duration, finished or cut off."""
+
+    @classmethod
+    def none(cls) -> "Counts":
+        """No rows yet."""
+        empty = np.zeros(0)
+        return cls(empty, empty, empty, np.zeros((3, 0)), empty, several=False)
+
+    def plus(self, piece: Trace, ends: Ends, clients: int, planned: int) -> "Counts":
+        """With the rows of one more piece; `planned` are the local steps of a task, 0 = not said."""
+        whole = ends.finished | ends.cut
+        client, w = piece.client[whole], piece.work[whole].astype(np.float64)
+        t = (ends.at - piece.started_at)[whole]
+
+        def sum_of(old: Floats, new: Floats) -> Floats:
+            return np.concatenate([old, np.zeros(clients - old.size)]) + np.bincount(client, new, clients)
+
+        return Counts(
+            rows=sum_of(self.rows, np.ones(w.size)),
+            steps=sum_of(self.steps, w),
+            time=sum_of(self.time, t),
+            squares=np.stack([sum_of(old, new) for old, new in zip(self.squares, (w * w, w * t, t * t), strict=True)]),
+            interrupted=sum_of(self.interrupted, ends.cut[whole].astype(np.float64)),
+            several=self.several or (planned > 1 if planned else bool((w > 1).any())),
+        )
+
+    def dispersion(self) -> tuple[float, float]:
+        """Of the counts around their clients' rates, and the standard error of it where service is exponential."""
+        seen = self.steps > 0
+        rate = self.steps[seen] / self.time[seen]
+        ww, wt, tt = self.squares[:, seen]
+        expected = float((rate * self.time[seen] * (1 - 1 / self.rows[seen])).sum())  # a rate is fitted to each
+        if expected <= 0:
+            return 1.0, np.inf
+        found = float((ww - 2 * rate * wt + rate**2 * tt).sum()) / expected
+        return found, float(np.sqrt((2 * rate**2 * tt).sum() + expected)) / expected
+
+    def durations(self) -> Durations:
+        """As finished durations: so many steps, in all this time."""
+        none = np.zeros(0)
+        rows = Kept(np.zeros(0, dtype=np.int64), none, none, none, none, none)
+        work = self.steps**2 / np.maximum(self.rows, 1)  # so that work / finished is the mean of a row
+        return Durations(
+            *(self.steps.astype(np.int64), self.time, work, rows, self.interrupted.astype(np.int64)),
+            running=np.zeros(0, dtype=np.int64),
+            age=none,
+            began=none,
+            weight=none,
+            cut=np.zeros(0, dtype=np.bool_),
+        )
+
+
+def of_counts(counts: Counts) -> list[str]:
+    """What a reader of rates from counts should know."""
+    said = [
+        "periodic calls tell how many local steps a client did, not how long each took: the law cannot be told and "
+        "exponential is assumed"
+    ]
+    found, error = counts.dispersion()
+    if abs(found - 1) > UNLIKELY * error:
+        kind = "more" if found > 1 else "less"
+        off = abs(found - 1) / 2 * counts.interrupted.sum() / counts.steps.sum()
+        said.append(
+            f"the numbers of local steps vary {kind} than exponential service allows (dispersion {found:.2g} instead "
+            f"of 1), so that rates may be off by {off:.1%} or more; record a trace with a dispatcher that has queues"
+        )
+    return said

@@ -9,8 +9,7 @@ from scipy.special import chdtrc
 from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.timing.fit.choice import SAMPLES, Choice
-from sojourn.timing.fit.counts import of_counts
-from sojourn.timing.fit.durations import Durations
+from sojourn.timing.fit.durations import Durations, of_counts
 from sojourn.timing.fit.observed import Observed
 from sojourn.timing.fit.rates import Rates
 

@@ -2,8 +2,10 @@
 
 Sums use every row. A law needs single durations; of these each unit (client or group) keeps those with the smallest
 random keys, which is a uniform sample without replacement whatever the length of the trace and of its pieces.
+Pieces come from memory or from a file; rows that cannot be are refused.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,9 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.timing.fit.counts import Counts
-from sojourn.timing.fit.durations import Durations, Kept
+from sojourn.timing.fit.durations import Counts, Durations, Kept
 from sojourn.timing.fit.ends import Ends, Line, Scene, ends_of, later, uplinks_of
-from sojourn.timing.fit.pieces import begin_of, check, pieces_of, span_of
-from sojourn.trace import Trace
+from sojourn.trace import COLUMNS, Trace, scan
 from sojourn.types import Flags, Floats, Integers
 
 KEPT = 20_000
@@ -188,3 +188,51 @@ class _Sample:
 
 def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
     return np.concatenate([column, np.zeros(size - column.size, dtype=column.dtype)])
+
+
+def pieces_of(trace: Trace | str | Path, size: int) -> Iterator[Trace]:
+    """Pieces of at most `size` rows."""
+    if not isinstance(trace, Trace):
+        yield from scan(trace, size)
+    elif len(trace) <= size:
+        yield trace
+    else:
+        for begin in range(0, len(trace), size):
+            columns = {key: getattr(trace, key)[begin : begin + size] for key in COLUMNS}
+            yield Trace(**columns, metadata=trace.metadata)
+
+
+def span_of(piece: Trace) -> tuple[float, float]:
+    """First and last moment; (inf, -inf) where there is none."""
+    times = [piece.dispatched_at, piece.started_at, piece.finished_at, piece.applied_at]
+    known = [column[np.isfinite(column)] for column in times]
+    return min(column.min(initial=np.inf) for column in known), max(column.max(initial=-np.inf) for column in known)
+
+
+def begin_of(trace: Trace | str | Path, latest: float, size: int) -> float:
+    """Where the last part, `latest` of a trace's time, begins; -inf = all of it counts."""
+    if latest >= 1:
+        return -np.inf
+    spans = [span_of(piece) for piece in pieces_of(trace, size)]
+    first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+    return last - latest * (last - first) if np.isfinite(last) else -np.inf
+
+
+def check(piece: Trace, fleet: Fleet | None, before: int) -> None:
+    """Refuse client numbers and times that cannot be; `before` counts the rows of earlier pieces."""
+    limit = np.inf if fleet is None else fleet.clients
+    wrong = (piece.client < 0) | (piece.client >= limit)
+    if wrong.any():
+        bad = int(np.argmax(wrong))
+        rule = "at least 0" if fleet is None else f"from 0 to {fleet.clients - 1}, as in the fleet"
+        raise InvalidInput(
+            f"client numbers must be {rule}, got {piece.client[bad]} in row {before + bad}; "
+            "give the fleet that this trace was recorded with, or none"
+        )
+    for key in ("started_at", "finished_at", "applied_at"):
+        endless = np.isinf(getattr(piece, key))
+        if endless.any():
+            bad = int(np.argmax(endless))
+            raise InvalidInput(
+                f"{key} must be finite, or NaN for not yet, got {getattr(piece, key)[bad]} in row {before + bad}"
+            )

@@ -77,7 +77,7 @@ class Made:
         write_csv(self.folder / f"{stage}-levels.csv", levels(runs, rates, axis))
         write_csv(self.folder / f"{stage}-differences.csv", differences(runs, pairs))
         write_csv(self.folder / f"{stage}-worst-clients.csv", worst_clients(runs))
-        from sojourn.report.comparison_figures import comparison_picture
+        from sojourn.report.training_figures import comparison_picture
 
         named = {TITLES[method]: mine for method, mine in runs.items()}
         seeds = min(len(mine) for mine in runs.values())

@@ -23,5 +23,5 @@ def _final(size: Size, folder: Path, method: str, reading: Reading, rate: float,
     """One run, which learns from all training examples and is judged by the test set."""
     name = reading.name(size)
     marks: dict[str, Any] = {"reading": name, "method": method, "rate": rate, "seed": seed}
-    config = TrainConfig(**reading.keys(size, method), **common(size, folder, reading), rate=rate, seed=seed)
+    config = TrainConfig(**reading.keys(size, method), **common(size, folder, reading), step_size=rate, seed=seed)
     return marks, Cell(f"{name}, {method}, rate {rate:g}, seed {seed}, final", config)

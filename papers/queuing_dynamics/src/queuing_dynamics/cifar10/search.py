@@ -62,7 +62,7 @@ def trial(size: Size, folder: Path, reading: Reading, method: str, rate: float, 
     marks: dict[str, Any] = {"reading": reading.name(size), "method": method, "rate": rate, "seed": seed}
     keys = {**reading.keys(size, method), **common(size, folder, reading), **HELD_OUT}
     return marks, Cell(
-        f"{marks['reading']}, {method}, rate {rate:g}, seed {seed}", TrainConfig(**keys, rate=rate, seed=seed)
+        f"{marks['reading']}, {method}, rate {rate:g}, seed {seed}", TrainConfig(**keys, step_size=rate, seed=seed)
     )
 
 

@@ -72,7 +72,7 @@ def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Tuned]) ->
 
 
 def _draw(size: Size, runs: Runs, path: Path) -> None:
-    from sojourn.report.comparison_figures import comparison_picture
+    from sojourn.report.training_figures import comparison_picture
 
     named = {TITLES[method]: mine for method, mine in runs.items()}
     data, model = (call.partition("(")[0] for call in (size.data, size.model))

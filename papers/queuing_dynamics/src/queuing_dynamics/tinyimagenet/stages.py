@@ -83,7 +83,7 @@ def _run(size: Size, work: Path, at: Tuned, seed: int, judged: dict[str, Any]) -
     marks: dict[str, Any] = {"method": at.method, "local_steps": at.local_steps, "rate": at.rate, "seed": seed}
     steps = f", {at.local_steps} local steps" if at.local_steps > 1 else ""
     name = f"{at.method}{steps}, rate {at.rate:g}, seed {seed}{', trial' if judged else ''}"
-    config = TrainConfig(**keys(size, work, at.method, at.local_steps), **judged, rate=at.rate, seed=seed)
+    config = TrainConfig(**keys(size, work, at.method, at.local_steps), **judged, step_size=at.rate, seed=seed)
     return marks, Cell(name, config)
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32, as official batches or packed sheets."""
+"""CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32, as official batches."""
 
 import gzip
 import tarfile
@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.learning.data.images.plain_pickle import load_plain
-from sojourn.learning.data.images.source import (
-    Bounded,
-    Images,
-    Source,
-    Watch,
-    complete,
-    contents,
-    decode,
-    packed,
-    reading,
-)
+from sojourn.learning.data.images.source import Bounded, Images, Source, Watch, complete, contents, reading
 from sojourn.types import Pixels
 
 # the scale of the public code that the paper's experiments descend from; its std is the mean over images of the std
@@ -31,19 +21,11 @@ Batch = tuple[Pixels, Pixels]
 
 _BATCHES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 _SIDE, _VALUES, _CLASSES = 32, 3 * 32 * 32, 10
-_EXAMPLES = 60_000
 _MOST_BATCH, _MOST_ARCHIVE = 2**26, 2**29  # bytes; official ones have 31 and 187 million, pickled anew half more
-_FULL = {"train": 10, "test": 2}
-_SHEETS = 10
-_LOSSY_SHEETS = 30
 
 
 def find(folder: Path, per_class: int | None = None) -> Source | None:
-    """The first of: official archives, unpacked batches, lossless sheets, lossy sheets."""
-    return _official(folder) or _sheets(folder) or _lossy_sheets(folder)
-
-
-def _official(folder: Path) -> Source | None:
+    """The first of: the binary archive, its unpacked batches, the archive for Python, its unpacked batches."""
     kinds: list[tuple[str, str, Callable[[bytes], Batch]]] = [("bin", ".bin", _binary), ("py", "", _pickled)]
     for kind, ending, parse in kinds:
         archive = folder / f"cifar-10-{'binary' if kind == 'bin' else 'python'}.tar.gz"
@@ -126,56 +108,3 @@ def _checked(pixels: Pixels, labels: Pixels) -> Batch:
     if labels.size == 0 or labels.max() >= _CLASSES:
         raise ValueError(f"labels are not class numbers from 0 to {_CLASSES - 1}")
     return pixels.reshape(-1, 3, _SIDE, _SIDE), labels
-
-
-def _sheets(folder: Path) -> Source | None:
-    names = [f"cifar10_full_{part}_{number:02d}.npz" for part, many in _FULL.items() for number in range(many)]
-    if not any((folder / name).is_file() for name in names):
-        return None
-    files = complete(folder, names)
-    return Source(files, partial(_read_sheets, files))
-
-
-def _read_sheets(files: Sequence[Path], watch: Watch) -> Images:
-    """Files of ten lossless images each, in which the images stand one below the other."""
-    batches = []
-    for number, path in enumerate(files, start=1):
-        with packed(path, _MOST_BATCH) as held:
-            batches.append(_cut(held, _SHEETS, _EXAMPLES // len(files)))
-        watch("decoding cifar10", number, len(files))
-    train = _FULL["train"]
-    (train_x, train_y), (test_x, test_y) = (
-        tuple(np.concatenate(arrays) for arrays in zip(*part, strict=True))
-        for part in (batches[:train], batches[train:])
-    )
-    return Images(train_x, train_y, test_x, test_y)
-
-
-def _lossy_sheets(folder: Path) -> Source | None:
-    path = folder / "cifar10_travel.npz"
-    return Source((path,), partial(_read_lossy_sheets, path), note="lossy JPEG") if path.is_file() else None
-
-
-def _read_lossy_sheets(path: Path, watch: Watch) -> Images:
-    """One file of thirty JPEGs, in which the images stand in rows and columns; the last sixth is the test set."""
-    with packed(path, _MOST_ARCHIVE) as held:
-        x, y = _cut(held, _LOSSY_SHEETS, _EXAMPLES, watch)
-    train = len(y) * 5 // 6
-    return Images(x[:train], y[:train], x[train:], y[train:])
-
-
-def _cut(held: Any, many: int, most: int, watch: Watch | None = None) -> Batch:
-    """Images in rows and columns of large ones, row by row; as many as there are labels, and no more than `most`."""
-    labels = held["y"].astype(np.uint8, casting="safe")
-    if labels.size > most:
-        raise ValueError(f"{labels.size:,} labels, there are {most:,} at most")
-    pieces, left = [], labels.size * _SIDE * _SIDE
-    for number in range(many):
-        sheet = decode(held[f"s{number}"].tobytes(), left)
-        rows, columns = (length // _SIDE for length in sheet.shape[:2])
-        tiles = sheet.reshape(rows, _SIDE, columns, _SIDE, 3).transpose(0, 2, 4, 1, 3)
-        pieces.append(tiles.reshape(-1, _VALUES))
-        left -= sheet.shape[0] * sheet.shape[1]
-        if watch is not None:
-            watch("decoding cifar10", number + 1, many)
-    return _checked(np.concatenate(pieces), labels)

@@ -95,10 +95,8 @@ def load_images(
     kind = KINDS[name]
     source = _in_folder(name, kind, folder, per_class) if folder else _anywhere(name, kind, per_class, told)
     images = decoded(name, source, told)
-    notes = [source.note] if source.note else []
-    if len(images.train_y) != kind.examples:
-        notes.append(f"{len(images.train_y)} of {kind.examples} examples")
-    label = f"{name} ({', '.join(notes)})" if notes else name
+    many = len(images.train_y)
+    label = name if many == kind.examples else f"{name} ({many} of {kind.examples} examples)"
     return Dataset(label, *images, classes=kind.classes, mean=kind.mean, std=kind.std)
 
 

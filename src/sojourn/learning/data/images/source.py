@@ -40,8 +40,6 @@ class Source:
     """All that is read."""
     read: Callable[[Watch], Images]
     """Decode them."""
-    note: str = ""
-    """What the dataset's name should say of them."""
     variant: str = ""
     """What else decides the arrays."""
 
@@ -114,19 +112,8 @@ def check_archive(archive: zipfile.ZipFile, most: int) -> None:
         raise ValueError("it is compressed in another way than zip files of images are")
 
 
-@contextmanager
-def packed(path: Path, most: int) -> Iterator[Any]:
-    """The arrays of an npz file by name, of so many bytes in all; nothing in it is unpickled."""
-    with reading(path), path.open("rb") as file:
-        with zipfile.ZipFile(file) as archive:
-            check_archive(archive, most)
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as held:
-            yield held
-
-
 def decode(encoded: bytes, most: int) -> Pixels:
-    """The image in a PNG, JPEG or WebP file, of shape (height, width, 3); one of more pixels is not decoded."""
+    """The image in a JPEG or PNG file, of shape (height, width, 3); one of more pixels is not decoded."""
     from io import BytesIO
 
     try:
@@ -137,7 +124,7 @@ def decode(encoded: bytes, most: int) -> Pixels:
         ) from None
     if encoded.count(b"\xff\xda") > SCANS and encoded.startswith(b"\xff\xd8"):
         raise ValueError(f"an image in more than {SCANS} scans")
-    with Image.open(BytesIO(encoded), formats=("PNG", "JPEG", "WEBP")) as image:
+    with Image.open(BytesIO(encoded), formats=("PNG", "JPEG")) as image:
         if image.width * image.height > most:
             raise ValueError(f"an image of {image.width}x{image.height}, {most:,} pixels are the most there can be")
         return np.asarray(image.convert("RGB"))

@@ -1,4 +1,4 @@
-"""TinyImageNet-200: 200 classes of 500 colour images of 64x64, 10,000 to judge by; JPEGs in a tree, a zip or a pack.
+"""TinyImageNet-200: 200 classes of 500 colour images of 64x64, 10,000 to judge by; JPEGs in a tree or a zip.
 
 The classes are numbered in the order of their WordNet ids, the images of a class in that of their numbers. The official
 test set has no labels; the validation set takes its place.
@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
-from sojourn.learning.data.images.source import Images, Source, Watch, check_archive, contents, decode, packed, reading
+from sojourn.learning.data.images.source import Images, Source, Watch, check_archive, contents, decode, reading
 from sojourn.types import Pixels
 
 MEAN, STD = (0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)
@@ -23,7 +22,6 @@ MEAN, STD = (0.4802, 0.4481, 0.3975), (0.2770, 0.2691, 0.2821)
 _TOP = "tiny-imagenet-200"
 _ANNOTATIONS = "val/val_annotations.txt"
 _TRAIN = re.compile(r"^train/([^/]+)/images/[^/]*?_(\d+)\.JPEG$")
-_PACK = "tiny_a_travel.npz"
 _SIDE = 64
 _CLASSES, _EACH, _JUDGED = 200, 500, 10_000
 _MOST_ARCHIVE, _MOST_LIST, _MOST_IMAGE = (
@@ -38,17 +36,14 @@ Read = Callable[[str], bytes]
 
 
 def find(folder: Path, per_class: int | None = None) -> Source | None:
-    """The first of: unpacked tree, official archive, pack; of each class the first `per_class` images."""
+    """The first of: unpacked tree, official archive; of each class the first `per_class` images."""
     variant = f"per_class={per_class}"
     for top in (folder / _TOP, folder):
         if (top / _ANNOTATIONS).is_file():
             names = [_ANNOTATIONS, *_tree(top)]
-            return Source(tuple(top / name for name in names), partial(_read_tree, top, names, per_class), "", variant)
-    for name, read in ((f"{_TOP}.zip", _read_zip), (_PACK, _read_pack)):
-        path = folder / name
-        if path.is_file():
-            return Source((path,), partial(read, path, per_class), "", variant)
-    return None
+            return Source(tuple(top / name for name in names), partial(_read_tree, top, names, per_class), variant)
+    path = folder / f"{_TOP}.zip"
+    return Source((path,), partial(_read_zip, path, per_class), variant) if path.is_file() else None
 
 
 def _tree(top: Path) -> list[str]:
@@ -130,41 +125,6 @@ def _validation(annotations: str, number_of: dict[str, int], names: set[str]) ->
     if not 1 <= len(found) <= _JUDGED:
         raise ValueError(f"{_ANNOTATIONS} is empty" if not found else f"{_ANNOTATIONS} has more than {_JUDGED} lines")
     return found
-
-
-def _read_pack(path: Path, per_class: int | None, watch: Watch) -> Images:
-    """JPEGs in one array, without the first bytes, which are one of two, and the last two, always the same."""
-    with packed(path, _MOST_ARCHIVE) as held:
-        data, heads, kind = held["data"], [held["h0"].tobytes(), held["h1"].tobytes()], held["hid"]
-        label, number, judged = held["y"], held["num"], held["val"]
-        length = held["len"].astype(np.int64)
-        end = np.cumsum(length)
-        if end.size == 0 or end[-1] != data.size or not len(label) == len(number) == len(judged) == end.size:
-            raise ValueError(f"{data.size} bytes for {end.size} images")
-        if end.size > _CLASSES * _EACH + _JUDGED or length.min() < 0 or length.max() > _MOST_IMAGE:
-            raise ValueError(f"{end.size} images of {length.min()} to {length.max()} bytes, which cannot be")
-        train = _first(np.flatnonzero(~judged), label, number, per_class, path)
-        test = np.flatnonzero(judged)
-        test = test[np.argsort(number[test], kind="stable")]
-        rows = np.concatenate([train, test])
-        pixels = np.empty((rows.size, 3, _SIDE, _SIDE), dtype=np.uint8)
-        for place, row in enumerate(rows):
-            body = data[end[row] - length[row] : end[row]].tobytes()
-            pixels[place] = _image(heads[kind[row]] + body + b"\xff\xd9")
-            _report(watch, place, rows.size)
-        labels = label[rows].astype(np.uint8, casting="safe")
-    return Images(pixels[: train.size], labels[: train.size], pixels[train.size :], labels[train.size :])
-
-
-def _first(
-    rows: NDArray[np.int64], label: Pixels, number: NDArray[np.uint16], per_class: int | None, path: Path
-) -> NDArray[np.int64]:
-    """Rows by class and number, the first `per_class` of each class."""
-    ordered = rows[np.lexsort((number[rows], label[rows]))]
-    counts = np.unique(label[ordered], return_counts=True)[1]
-    _check_per_class(per_class, int(counts.min()) if counts.size else 0, path)
-    rank = np.arange(ordered.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    return ordered if per_class is None else ordered[rank < per_class]
 
 
 def _check_per_class(per_class: int | None, most: int, where: Path) -> None:
