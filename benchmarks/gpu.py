@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from sojourn.experiments.training import open_run, simulated
-from sojourn.learning.execute.executor import drive
+from sojourn.learning.execute.executor import run_courses
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
@@ -113,7 +113,7 @@ def whole(builts: list[Built], arguments: argparse.Namespace) -> float:
 
 
 def advance(replays: list[Replay], received: int) -> None:
-    drive([(replay.course(received), replay.executor) for replay in replays])
+    run_courses([(replay.course(received), replay.executor) for replay in replays])
     for replay in replays:
         replay.settle()
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from sojourn import Fleet, Plan, Summary, Trace, analyze, goal, make_plan, measure, record
+from sojourn import Fleet, Plan, Summary, Trace, analyze, goal, make_plan, measure, simulate_to_file
 from sojourn.planning.bound.advice import advice
 from sojourn.planning.bound.comparison import compare
 from sojourn.planning.bound.search import Planned
@@ -77,7 +77,7 @@ def main() -> None:
         plan = Plan.uniform(fleet, CONCURRENCY)
         summaries[name, start] = measure(fleet, plan, arguments.steps, start=start, replications=REPLICATIONS, seed=1)
         trace_path = arguments.out / f"{name}-{start}.parquet"
-        record(fleet, plan, arguments.steps, trace_path, start=start, seed=1)
+        simulate_to_file(fleet, plan, arguments.steps, trace_path, start=start, seed=1)
         written.append(trace_path)
     for name, (fleet, paper) in FLEETS.items():
         exact = analyze(fleet, Plan.uniform(fleet, CONCURRENCY))

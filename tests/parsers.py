@@ -24,7 +24,7 @@ from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.constants import Constants
-from sojourn.experiments.cells import Cell, Found, ended
+from sojourn.experiments.cells import Cell, EndedCell, ended
 from sojourn.experiments.comparison import Comparison
 from sojourn.experiments.statistics import Target
 from sojourn.experiments.sweep import Grid
@@ -358,7 +358,7 @@ def resumed(folder: Path) -> None:
 def looked_at(folder: Path) -> None:
     """What `sojourn compare` does with the folder of a cell."""
     if ended(folder) is not None:
-        found = Found(Cell("one", TrainConfig("fleet.csv")), folder, diverged=False)
+        found = EndedCell(Cell("one", TrainConfig("fleet.csv")), folder, diverged=False)
         assert found.last
         assert found.identity()
         assert found.column("accuracy").size

@@ -123,7 +123,7 @@ def test_the_case_of_the_suffix_does_not_matter(tmp_path, suffix):
         ("name,count,rate\na,9e18,1\nb,9e18,1\n", r"fleet.csv: a fleet can have at most 1e\+17 clients, got 1.8e\+19"),
         (
             f"name,count,rate\na,{'9' * 5000},1\n",
-            r"count must be a whole number, got '9{60}\.\.\. \(5,000 characters\)'",
+            r"count must be a whole number, got '9+ \.\.\. 9+'",
         ),
         ("name,count,rate\na,1,1e-310\n", "rate of group 'a' must be at least 2.23e-308, got 1e-310"),
         ("name,count,rate\na,few,1\n", "line 2: count must be a whole number, got 'few'"),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from sojourn.learning.algorithms import Arrival, Info, Sent, ServerStep, Setting, Standard, storable
+from sojourn.algorithms import Arrival, Info, Sent, ServerStep, Setting, Standard, storable
 
 
 @storable("own_algorithm.averaged")  # checkpoints hold what is declared, and nothing else

@@ -2,7 +2,7 @@
 
     python examples/extending/own_objective.py
 
-Unequal sampling needs weights, and weights waste updates: T updates are worth T / S1, with S1 = sum_i q_i^2 / p_i,
+Unequal sampling needs weights, and weights waste updates: T updates are worth T / S1, S1 = sum_i q_i^2 / p_i, which is
 1 for uniform sampling. Fast clients make steps come sooner. The best plan lies in between; `stale` adds a price for
 staleness. On the command line:
 

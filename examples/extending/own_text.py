@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sojourn.learning.data.dataset import Dataset
+from sojourn import Dataset
 
 LETTERS = "abcdefgh "
 LENGTH = 12

@@ -24,30 +24,53 @@ _HOME = {
     "Fit": "timing.fit.from_trace",
     "fit": "timing.fit.from_trace",
     "simulate": "timing.simulate.record",
-    "record": "timing.simulate.record",
+    "simulate_to_file": "timing.simulate.record",
     "Scenario": "scenario",
     "Dispatcher": "scenario",
     "Availability": "availability",
     "Summary": "timing.simulate.summary",
     "measure": "timing.simulate.summary",
     "transient": "timing.simulate.transient",
+    "train": "facade",
+    "compare": "facade",
+    "sweep": "facade",
+    "calibrate": "facade",
+    "Run": "experiments.results",
+    "Comparison": "experiments.results",
+    "Sweep": "experiments.results",
+    "Calibration": "calibration",
+    "Dataset": "learning.data.dataset",
     "SojournError": "errors",
     "InvalidInput": "errors",
     "UnreadableFile": "errors",
     "UnwritableFile": "errors",
 }
 
-__all__ = [*sorted(_HOME), "__version__"]
+_ROOMS = ("algorithms", "models", "testing")
+
+__all__ = [*sorted(_HOME), *sorted(_ROOMS), "__version__"]
 
 if TYPE_CHECKING:
+    from sojourn import algorithms as algorithms
+    from sojourn import models as models
+    from sojourn import testing as testing
     from sojourn.availability import Availability as Availability
+    from sojourn.calibration import Calibration as Calibration
     from sojourn.constants import Constants as Constants
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
     from sojourn.errors import UnwritableFile as UnwritableFile
+    from sojourn.experiments.results import Comparison as Comparison
+    from sojourn.experiments.results import Run as Run
+    from sojourn.experiments.results import Sweep as Sweep
+    from sojourn.facade import calibrate as calibrate
+    from sojourn.facade import compare as compare
+    from sojourn.facade import sweep as sweep
+    from sojourn.facade import train as train
     from sojourn.fleet import Fleet as Fleet
     from sojourn.laws.law import Law as Law
+    from sojourn.learning.data.dataset import Dataset as Dataset
     from sojourn.plan import Plan as Plan
     from sojourn.planning.bound.goal import goal as goal
     from sojourn.planning.bound.search import make_plan as make_plan
@@ -58,8 +81,8 @@ if TYPE_CHECKING:
     from sojourn.timing.exact.scaling import regime as regime
     from sojourn.timing.fit.from_trace import Fit as Fit
     from sojourn.timing.fit.from_trace import fit as fit
-    from sojourn.timing.simulate.record import record as record
     from sojourn.timing.simulate.record import simulate as simulate
+    from sojourn.timing.simulate.record import simulate_to_file as simulate_to_file
     from sojourn.timing.simulate.summary import Summary as Summary
     from sojourn.timing.simulate.summary import measure as measure
     from sojourn.timing.simulate.transient import transient as transient
@@ -68,6 +91,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"sojourn.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'sojourn' has no attribute '{name}'")
     value = getattr(import_module(f"sojourn.{_HOME[name]}"), name)
@@ -76,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_ROOMS])

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import read_lines
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.shown import short
 from sojourn.text import parse_call
 from sojourn.values import items, number, numbers, table, text
 
@@ -79,7 +80,7 @@ class Availability:
         for key in ("intervals", "changes"):
             self._check_pairs(key)
         if any(not (at >= 0 and math.isfinite(at) and 0 < factor < math.inf) for at, factor in self.changes):
-            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {cut(str(self.changes))}")
+            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {short(str(self.changes))}")
         if self.name == "churn" and not (0 < self.on < math.inf and 0 < self.off < math.inf):
             raise InvalidInput(f"availability churn needs mean times on and off > 0, got {self.on} and {self.off}")
         if self.name == "diurnal":
@@ -95,12 +96,12 @@ class Availability:
             whole = isinstance(pair, list | tuple) and len(pair) == 2
             if not (whole and all(isinstance(number, Real) for number in pair)):
                 words = "(from, to)" if key == "intervals" else "(time, factor)"
-                raise InvalidInput(f"availability {self.name}: {key} must be pairs {words}, got {cut(str(pair))}")
+                raise InvalidInput(f"availability {self.name}: {key} must be pairs {words}, got {short(str(pair))}")
 
     def _check_intervals(self) -> None:
         flat = [time for interval in self.intervals for time in interval]
         if not flat or flat[0] < 0 or any(not a < b for a, b in pairwise(flat)):
-            got = cut(str(self.intervals))
+            got = short(str(self.intervals))
             raise InvalidInput(f"availability table needs increasing, disjoint (from, to), got {got}")
         if flat[-1] > self.period:
             raise InvalidInput(f"availability table: intervals must end by the period {self.period}, got {flat[-1]}")

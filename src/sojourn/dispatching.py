@@ -24,10 +24,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.own_code import names_code, own_call
 from sojourn.plan import MOST_TASKS, Plan
+from sojourn.shown import short
 from sojourn.types import Floats, Integers
 
 QUEUED = ("routed", "pure", "shuffled", "idle")
@@ -105,7 +106,7 @@ def register(dispatcher: Kind) -> Kind:
     name = dispatcher.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise InvalidInput(
-            f"dispatcher {dispatcher.__name__}: name must be small letters, digits, '-', got '{cut(name)}'"
+            f"dispatcher {dispatcher.__name__}: name must be small letters, digits, '-', got '{short(name)}'"
         )
     if HOMES.get(name, dispatcher.__module__) != dispatcher.__module__ or (
         name in _TABLE and place(_TABLE[name]) != place(dispatcher)
@@ -146,7 +147,7 @@ def dispatcher_class(name: str) -> type[DispatcherKind]:
         import_module(HOMES[name])
     if name not in _TABLE:
         known = ", ".join([*DISPATCHERS, *(one for one in _TABLE if one not in DISPATCHERS)])
-        raise InvalidInput(f"dispatcher must be one of {known}, got '{cut(name)}'")
+        raise InvalidInput(f"dispatcher must be one of {known}, got '{short(name)}'")
     return _TABLE[name]
 
 

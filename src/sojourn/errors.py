@@ -32,12 +32,3 @@ class UnwritableFile(SojournError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
-
-
-def cut(text: str, most: int = 60) -> str:
-    """A text as it may stand in a sentence: a long one shortened.
-
-    >>> cut("gamma(shape=2)"), cut("x" * 5000, most=4)
-    ('gamma(shape=2)', 'xxxx... (5,000 characters)')
-    """
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"

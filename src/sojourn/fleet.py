@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
+from sojourn.frozen import Frozen
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.shown import short
+from sojourn.tabular import Tabular
 from sojourn.types import Floats, Integers
 
-LARGEST_COUNT = 2**53  # up to here every whole number is one
 PIECE = 10_000  # values that are written as text at a time
 
 
@@ -41,8 +43,8 @@ _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Fleet:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fleet(Frozen, Tabular):
     """Groups of equal clients: name, count, service rate, and what else is known of them.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
@@ -214,6 +216,19 @@ class Fleet:
             raise InvalidInput(f"the fleet has no group '{name}'; its groups are {_listed(self.name)}")
         return self._places[name]
 
+    def _title(self) -> str:
+        if self.groups > 6:
+            return f"Fleet of {self.clients:,} clients in {self.groups:,} groups"
+        each = zip(self.count.tolist(), self.name, self.rate.tolist(), strict=True)
+        said = ", ".join(f"{count:,} {name} at {rate:.4g}" for count, name, rate in each)
+        return f"Fleet of {self.clients:,} clients: {said}"
+
+    def _table(self) -> dict[str, list[Any]]:
+        stated = ("name", "count", "rate", "law")
+        columns = self._columns()
+        bare = type(self)(self.name, self.count, self.rate)._columns()
+        return {key: values for key, values in columns.items() if key in stated or str(values) != str(bare[key])}
+
     def _columns(self) -> dict[str, list[Any]]:
         return {key: _plain(getattr(self, key)) for key in COLUMNS}
 
@@ -247,9 +262,9 @@ def whole_counts(values: Any) -> Integers:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}") from None
+            raise InvalidInput(f"count must hold whole numbers, got {short(str(array.tolist()))}") from None
     if not np.issubdtype(array.dtype, np.number) or (array != np.floor(array)).any():
-        raise InvalidInput(f"count must hold whole numbers, got {cut(str(array.tolist()))}")
+        raise InvalidInput(f"count must hold whole numbers, got {short(str(array.tolist()))}")
     total = array.sum(dtype=np.float64)
     if not (np.abs(array) <= MOST_CLIENTS).all() or total > MOST_CLIENTS:
         raise InvalidInput(f"a fleet can have at most {MOST_CLIENTS:.0e} clients, got {total:.3g}; lower the counts")

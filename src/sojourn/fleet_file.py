@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import read_lines
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_toml, write_text, written
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.shown import short
 
 Columns = dict[str, list[Any]]
 Rows = Iterator[tuple[str, Mapping[str, object]]]
@@ -128,7 +129,7 @@ def _columns(rows: Rows) -> Columns:
             except InvalidInput as error:
                 raise InvalidInput(f"{where}: {error}") from None
             except (ValueError, OverflowError):
-                found = cut(str(row[key]))
+                found = short(str(row[key]))
                 raise InvalidInput(f"{where}: {key} must be {kind}, got '{found}'; correct the cell") from None
     return columns
 

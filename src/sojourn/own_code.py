@@ -2,18 +2,26 @@
 
 Importing a module runs it. So a text that names code is recognised before anything is imported, and whoever took it
 from a file that may be a stranger's can ask first.
+
+What a program hands over as an object has a text too, `object:name`, under which it is found as long as the program
+runs, and in the processes that work for it.
 """
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
+from sojourn.shown import short
 from sojourn.text import nearest, parts
 
+OBJECT = "object:"
+_OBJECTS: dict[str, Any] = {}
 _PLACE = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*:[A-Za-z_]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
@@ -44,6 +52,10 @@ def own_call(noun: str, text: str, *first: Any) -> Any:
     >>> own_call("fraction", "fractions:Fraction(numerator=3, denominator=4)")
     Fraction(3, 4)
     """
+    if text.strip().startswith(OBJECT):
+        found = own_function(noun, text)
+        made = inspect.isclass(found) or inspect.isroutine(found) or isinstance(found, partial)
+        return call_with(f"{noun} {text.strip()}", found, *first) if made else found
     home, inside = _split(noun, text)
     function = own_function(noun, home)
     options = _options(f"{noun} {home}", inside, function)
@@ -61,7 +73,7 @@ def call_with(what: str, function: Callable[..., Any], *first: Any, **options: A
         signature.bind(*handed, **options)
     except TypeError as error:
         given = f", which is handed {_kinds(first)} and what stands in brackets" if first else ""
-        raise InvalidInput(f"{what}: {cut(str(error))}{given}; change its arguments") from None
+        raise InvalidInput(f"{what}: {short(str(error))}{given}; change its arguments") from None
     return function(*handed, **options)
 
 
@@ -76,8 +88,41 @@ def _places(signature: inspect.Signature, options: Mapping[str, Any]) -> int:
     return places
 
 
+def handed_over(thing: Any, name: str) -> str:
+    """The text of an object that a program hands over; one of the same name takes its place.
+
+    >>> own_function("number", handed_over(abs, "abs"))(-3)
+    3
+    """
+    text = f"{OBJECT}{name}"
+    _OBJECTS[text] = thing
+    return text
+
+
+def object_or(text: str | Path, load: Callable[[str | Path], Any]) -> Any:
+    """The object of a text, where it names one; otherwise what `load` reads at this place."""
+    return own_function("object", str(text)) if str(text).startswith(OBJECT) else load(text)
+
+
+def objects_of(texts: Iterable[str]) -> dict[str, Any]:
+    """Those of the texts that are objects of this program, to be sent to another process with what needs them."""
+    return {one: _OBJECTS[one] for text in texts for one in parts(text) if one in _OBJECTS}
+
+
+def take_over(objects: Mapping[str, Any]) -> None:
+    """Find objects of another process under their texts here."""
+    _OBJECTS.update(objects)
+
+
 def own_function(noun: str, text: str) -> Callable[..., Any]:
     """Import the function or class that a text names; `noun` says what it is to make."""
+    if text.strip().startswith(OBJECT):
+        if text.strip() not in _OBJECTS:
+            raise InvalidInput(
+                f"{noun} {text.strip()} was handed over by a Python program, which is not this one; go on there"
+            )
+        handed: Callable[..., Any] = _OBJECTS[text.strip()]
+        return handed
     home, _, name = text.strip().partition(":")
     what = f"{noun} {text.strip()}"
     try:
@@ -97,7 +142,7 @@ def own_function(noun: str, text: str) -> Callable[..., Any]:
 def _split(noun: str, text: str) -> tuple[str, str]:
     home, bracket, rest = (part.strip() for part in text.partition("("))
     if bracket and not rest.endswith(")"):
-        raise InvalidInput(f"{noun} must read like package.module:name(key=value, ...), got '{cut(text)}'")
+        raise InvalidInput(f"{noun} must read like package.module:name(key=value, ...), got '{short(text)}'")
     return home, rest[:-1]
 
 
@@ -107,7 +152,7 @@ def _options(what: str, inside: str, function: Callable[..., Any]) -> dict[str, 
     for part in parts(inside):
         key, separator, value = (word.strip() for word in part.partition("="))
         if not separator or not key.isidentifier():
-            raise InvalidInput(f"{what}: arguments must read like key=value, got '{cut(part)}'")
+            raise InvalidInput(f"{what}: arguments must read like key=value, got '{short(part)}'")
         if key in found:
             raise InvalidInput(f"{what}: {key} must be given once, got it twice; keep one")
         found[key] = _value(f"{what}: {key}", value, kinds.get(key))
@@ -141,7 +186,7 @@ def _value(what: str, text: str, kind: Any) -> Any:
         return _WORDS[text]
     if said:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise InvalidInput(f"{what} must be {' or '.join(words[one] for one in said)}, got '{cut(text)}'")
+        raise InvalidInput(f"{what} must be {' or '.join(words[one] for one in said)}, got '{short(text)}'")
     for one in (int, float):
         try:
             return one(text)

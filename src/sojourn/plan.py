@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
+from sojourn.frozen import Frozen, frozen
+from sojourn.shown import quoted, short
+from sojourn.tabular import Tabular
 from sojourn.values import WrongKind, items, number, numbers, optional_number, table, text
 
 SCHEMA = 1
@@ -26,8 +29,8 @@ PROMISED = (
 PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Frozen, Tabular):
     """Sampling probabilities by group, concurrency and step size for one fleet.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`.
@@ -60,9 +63,9 @@ class Plan:
         count = whole_counts(self.count)
         sampling = np.array(self.sampling, dtype=np.float64)
         if (count < 1).any():
-            raise InvalidInput(f"count must hold whole numbers of at least 1, got {cut(str(count.tolist()))}")
+            raise InvalidInput(f"count must hold whole numbers of at least 1, got {short(str(count.tolist()))}")
         if len(set(self.name)) < len(self.name):
-            raise InvalidInput(f"group names must be unique, got {cut(', '.join(self.name))}")
+            raise InvalidInput(f"group names must be unique, got {short(', '.join(self.name))}")
         if not (len(self.name) == count.size == sampling.size):
             sizes = f"{len(self.name)}, {count.size} and {sampling.size}"
             raise InvalidInput(f"name, count and sampling must have one value for each group, got {sizes} values")
@@ -84,6 +87,7 @@ class Plan:
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = False
+        object.__setattr__(self, "promises", frozen(self.promises))
         object.__setattr__(self, "name", tuple(self.name))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "sampling", sampling)
@@ -134,10 +138,6 @@ class Plan:
                 f"the plan was made for fleet {self.fleet_hash}, this is fleet {fleet.hash}; make a new plan, "
                 "or remove fleet_hash from the plan file to use it all the same"
             )
-
-    def with_step(self, step_size: float | None) -> "Plan":
-        """The same plan with another step size."""
-        return self if step_size == self.step_size else replace(self, step_size=step_size)
 
     @property
     def hash(self) -> str:
@@ -190,6 +190,18 @@ class Plan:
         except InvalidInput as error:
             raise InvalidInput(f"plan file {path}: {error}") from None
 
+    def _title(self) -> str:
+        made = f", least {self.objective}" if self.objective else ""
+        step = "" if self.step_size is None else f", step size {self.step_size:.4g}"
+        return f"Plan for {int(self.count.sum()):,} clients: {self.concurrency:,} tasks in flight{step}{made}"
+
+    def _table(self) -> dict[str, list[Any]]:
+        found = {"name": list(self.name), "count": self.count.tolist(), "sampling": self.sampling.tolist()}
+        for key in PROMISED_BY_GROUP:
+            if isinstance(self.promises.get(key), tuple) and len(self.promises[key]) == len(self.name):
+                found[key] = list(self.promises[key])
+        return found
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
             return NotImplemented
@@ -198,6 +210,33 @@ class Plan:
 
     def __hash__(self) -> int:
         return hash(self.hash)
+
+
+def plan_for(fleet: Fleet, given: Any) -> Plan:
+    """The plan in what was given for one, checked against the fleet; a sentence with the way out for anything else.
+
+    >>> fleet = Fleet.of(all=(10, 1.0))
+    >>> plan_for(fleet, Plan.uniform(fleet, 5)).concurrency
+    5
+    """
+    fleet_of(fleet)
+    plan = getattr(given, "plan", given)  # what make_plan returns holds one
+    if not isinstance(plan, Plan):
+        whole = isinstance(given, int) and not isinstance(given, bool)
+        way = f"Plan.uniform(fleet, {given})" if whole else "Plan.uniform(fleet, concurrency) or what make_plan returns"
+        if isinstance(given, str | Path):
+            way = f"Plan.load({str(given)!r})"
+        raise InvalidInput(f"plan must be a Plan, got {quoted(given)}; write {way}")
+    plan.check(fleet)
+    return plan
+
+
+def fleet_of(given: Any) -> Fleet:
+    """What was given, if it is a Fleet; a sentence with the way out otherwise."""
+    if isinstance(given, Fleet):
+        return given
+    way = f"Fleet.load({str(given)!r})" if isinstance(given, str | Path) else "Fleet.of(fast=(90, 8.0), slow=(10, 1.0))"
+    raise InvalidInput(f"fleet must be a Fleet, got {quoted(given)}; write {way}")
 
 
 def check_concurrency(concurrency: object) -> None:

@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 from sojourn.csv_file import read_csv
-from sojourn.errors import InvalidInput, UnreadableFile, cut
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.fleet import Fleet
+from sojourn.own_code import object_or
 from sojourn.plan import Plan
+from sojourn.shown import short
 
 
 def plan_of(fleet: Fleet, sampling: str | None, plan: str | Path | None, tasks: int | None) -> Plan:
@@ -14,7 +16,7 @@ def plan_of(fleet: Fleet, sampling: str | None, plan: str | Path | None, tasks: 
     if plan is not None:
         if sampling is not None:
             raise InvalidInput("plan and sampling exclude each other, got both; a plan has its own sampling")
-        made = Plan.load(plan)
+        made: Plan = object_or(plan, Plan.load)
         made.check(fleet)
         if tasks is None:
             return made
@@ -35,15 +37,16 @@ def _probabilities(text: str) -> dict[str, float]:
     for part in text.split(","):
         name, separator, value = part.partition("=")
         if not separator or name.strip() in pairs:
-            raise InvalidInput(f"sampling must read name=probability,... with each group once, got '{cut(text)}'")
+            raise InvalidInput(f"sampling must read name=probability,... with each group once, got '{short(text)}'")
         pairs[name.strip()] = _probability(name.strip(), value)
     return pairs
 
 
 def _from_file(path: Path) -> dict[str, float]:
+    name = short(str(path))
     if not os.path.exists(path):
         raise UnreadableFile(
-            f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{cut(str(path))}'"
+            f"sampling must be uniform, speed, name=probability,... or a CSV file; there is no file '{name}'"
         )
     rows = read_csv(path, "sampling file")
     if not rows or set(rows[0]) != {"name", "probability"}:
@@ -64,4 +67,4 @@ def _probability(name: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise InvalidInput(f"sampling of '{name}' must be a number, got '{cut(str(text))}'") from None
+        raise InvalidInput(f"sampling of '{name}' must be a number, got '{short(str(text))}'") from None

@@ -16,6 +16,8 @@ _B = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _UNIT = 1.0 / 9007199254740992.0  # 2^-53
 _LAYER = np.uint64(255)
+_S1 = np.uint64(1)
+_TASKS = 0x7461736B  # keeps the keys of tasks apart from all other streams of the same seed
 
 ROUTING, SERVICE, CLOCK, START = range(4)
 
@@ -38,6 +40,32 @@ def mix(key: np.uint64) -> np.uint64:
 def unit(bits: np.uint64) -> float:
     """A number in [0, 1) from 64 bits."""
     return np.float64(np.int64(bits >> _S11)) * _UNIT
+
+
+@inlined
+def stream_of(key: np.uint64, client: int, number: int) -> np.uint64:
+    """The stream that belongs to (client, number) under a key, however long it gets."""
+    return mix(mix(key + MOVE * np.uint64(client + 1)) ^ mix(MOVE * np.uint64(number + 1)))
+
+
+@compiled
+def _task(key: np.uint64, client: int, nth: int) -> np.int64:
+    return np.int64(stream_of(key, client, nth) >> _S1)
+
+
+class TaskKeys:
+    """A number from 0 to 2^63 - 1 for every task of a run: a matter of (seed, client, nth task of that client) alone.
+
+    >>> TaskKeys(0)(client=3, nth=5) == TaskKeys(0)(3, 5) != TaskKeys(1)(3, 5)
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._key = np.random.SeedSequence((seed, _TASKS)).generate_state(1, np.uint64)[0]
+
+    def __call__(self, client: int, nth: int) -> int:
+        """The key of the client's nth task."""
+        return int(_task(self._key, client, nth))
 
 
 def _layers() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

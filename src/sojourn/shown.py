@@ -18,7 +18,7 @@ def visible(text: str) -> str:
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
-def short(text: str, most: int) -> str:
+def short(text: str, most: int = 60) -> str:
     """The text on one line, its middle left out where it is longer than `most`.
 
     >>> short("a name that goes on and on", 20)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
+from sojourn.shown import short
 
 Options = Mapping[str, Callable[[str], Any]]
 
@@ -51,11 +52,11 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def _split(noun: str, text: str) -> tuple[str, str]:
     """The name, and what stands between the brackets."""
     if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"{noun} must have at most {MOST_CHARACTERS:,} characters, got '{cut(text)}'; shorten it")
+        raise InvalidInput(f"{noun} must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
     name, bracket, rest = (part.strip() for part in text.partition("("))
     closed = rest.endswith(")") if bracket else not rest
     if not (_NAME.fullmatch(name) and closed and "\n" not in text.strip()):
-        raise InvalidInput(f"{noun} must read like name or name(key=value, ...), got '{cut(text)}'")
+        raise InvalidInput(f"{noun} must read like name or name(key=value, ...), got '{short(text)}'")
     return name, rest[:-1]
 
 
@@ -76,9 +77,9 @@ def _read(what: str, inside: str, options: Options) -> dict[str, Any]:
     for part in parts(inside):
         key, separator, value = (word.strip() for word in part.partition("="))
         if not options:
-            raise InvalidInput(f"{what} takes no options, got '{cut(part)}'")
+            raise InvalidInput(f"{what} takes no options, got '{short(part)}'")
         if not separator or key not in options:
-            raise InvalidInput(f"{what}: options are {', '.join(options)}, got '{cut(part)}'")
+            raise InvalidInput(f"{what}: options are {', '.join(options)}, got '{short(part)}'")
         if key in found:
             raise InvalidInput(f"{what}: {key} must be given once, got it twice; keep one")
         try:
@@ -87,5 +88,5 @@ def _read(what: str, inside: str, options: Options) -> dict[str, Any]:
             raise
         except ValueError:
             kind = "a whole number" if options[key] is int else "a number"
-            raise InvalidInput(f"{what}: {key} must be {kind}, got '{cut(value)}'") from None
+            raise InvalidInput(f"{what}: {key} must be {kind}, got '{short(value)}'") from None
     return found

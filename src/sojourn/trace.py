@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import check_place, written
+from sojourn.frozen import Frozen, frozen, read_only
+from sojourn.tabular import Tabular
 from sojourn.values import table, whole
 
 SCHEMA = 1
@@ -50,9 +52,9 @@ _ARROW = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """Columns of equal length, one row a task, and facts about the whole.
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Frozen, Tabular):
+    """Columns of equal length, one row a task, and facts about the whole; none of it can be written.
 
     >>> from sojourn import Fleet, Plan, simulate
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -88,12 +90,21 @@ class Trace:
 
     def __post_init__(self) -> None:
         for key, kind in COLUMNS.items():
-            object.__setattr__(self, key, np.asarray(getattr(self, key), dtype=kind))
+            object.__setattr__(self, key, read_only(np.asarray(getattr(self, key), dtype=kind)))
+        object.__setattr__(self, "metadata", frozen(self.metadata))
         sizes = {getattr(self, key).shape for key in COLUMNS}
         if len(sizes) > 1:
             raise InvalidInput(f"the columns of a trace must have equal length, got {sorted(sizes)}")
         if self.fate.size and not (self.fate.min() >= 0 and self.fate.max() < len(FATES)):
             raise InvalidInput(f"fate must be one of 0..{len(FATES) - 1}, got {self.fate.min()}..{self.fate.max()}")
+
+    def _title(self) -> str:
+        ended = self.applied_at[self.applied]
+        until = f" until time {ended.max():.6g}" if ended.size else ""
+        return f"{self.metadata.get('origin', 'given')} Trace of {len(self):,} tasks, {ended.size:,} applied{until}"
+
+    def _table(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in COLUMNS}
 
     def __len__(self) -> int:
         return int(self.client.size)

@@ -47,11 +47,11 @@ def test_help_shows_examples():
     assert 'sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)"' in call("--help").stdout
 
 
-def test_all_methods_are_compared_in_the_world_that_the_flags_describe(fleet, tmp_path):
+def test_all_algorithms_are_compared_in_the_world_that_the_flags_describe(fleet, tmp_path):
     world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", 5, "--downlink", "slow=3"]
     world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
     run = ["--model", "logistic", "--steps", 20, "--seeds", 1, "--jobs", 1, "--no-picture", "--out", tmp_path / "cmp"]
-    call(fleet, "--method", "asyncsgd", "--method", "fedasync", *world, *run)
+    call(fleet, "--algorithm", "asyncsgd", "--algorithm", "fedasync", *world, *run)
     told = [json.loads(path.read_text())["config"] for path in (tmp_path / "cmp").glob("cells/*/config.json")]
     assert len(told) == 2
     for config in told:
@@ -60,9 +60,9 @@ def test_all_methods_are_compared_in_the_world_that_the_flags_describe(fleet, tm
         assert config["availability"] == "churn(on=50, off=5)"
 
 
-def test_a_world_that_a_method_cannot_live_in_is_refused_before_any_cell(fleet, tmp_path):
+def test_a_world_that_an_algorithm_cannot_live_in_is_refused_before_any_cell(fleet, tmp_path):
     with pytest.raises(SojournError, match="fedavg needs dispatcher rounds, got idle"):
-        call(fleet, "--method", "fedavg", "--steps", 20, "--dispatcher", "idle", "--out", tmp_path / "cmp")
+        call(fleet, "--algorithm", "fedavg", "--steps", 20, "--dispatcher", "idle", "--out", tmp_path / "cmp")
     assert not (tmp_path / "cmp").exists()
 
 

@@ -226,7 +226,7 @@ def test_ctrl_c_is_said(fleet, monkeypatch, capsys):
 
 
 def test_chance_in_rare_updates_is_not_taken_for_the_law():
-    from sojourn.cli.law_check import _check
+    from sojourn.planning.law_check import _check
 
     fleet = Fleet.of_rates(np.exp(np.random.default_rng(1).normal(0, 1, 1000)))
     assert not _check("exponential", fleet, analyze(fleet, Plan.uniform(fleet, 30))).matters

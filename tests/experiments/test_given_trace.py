@@ -206,7 +206,8 @@ WRONG = {
     "another fleet": (
         lambda: facts(fleet_hash="beef"),
         {},
-        f"the trace has fleet_hash 'beef', this fleet's is '{FLEET.hash}'; give the fleet that it was made with",
+        f"the trace has fleet_hash 'beef', this fleet's is '{FLEET.hash}'; "
+        "give the fleet, laws and links that it was made with",
     ),
     "another plan": (
         lambda: made(plan=Plan.uniform(FLEET, 8)),

@@ -47,7 +47,7 @@ def test_what_has_ended_is_left_alone_and_twins_are_trained_once(fleet, tmp_path
     swept = run_cells([*cells, Cell("twin", cells[1].config)], tmp_path / "out", watch=lambda *told: seen.append(told))
     assert (swept.cells, swept.ended) == (2, 2)
     assert (first / "summary.json").stat().st_mtime_ns == before
-    assert seen == [(2, 2, "seed 1")]
+    assert seen == [("seed 1", 2, 2)]
 
 
 def test_a_cell_that_raises_is_tried_once_more_and_the_rest_goes_on(fleet, tmp_path):
@@ -133,7 +133,7 @@ def test_a_report_that_cannot_be_written_does_not_stop_the_other_cells(fleet, tm
     (tmp_path / "out" / "failures").write_text("in the way")
     told = []
     swept = run_cells(
-        [own(fleet, "wrong"), own(fleet, "pairs")], tmp_path / "out", jobs=1, watch=lambda *one: told.append(one[2])
+        [own(fleet, "wrong"), own(fleet, "pairs")], tmp_path / "out", jobs=1, watch=lambda *one: told.append(one[0])
     )
     assert (swept.ended, swept.failures) == (1, {"wrong": "RuntimeError: no such luck"})
     assert any("cannot write to" in text for text in told)

@@ -7,14 +7,14 @@ import pytest
 
 from sojourn import Availability, Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, simulate
 from sojourn.experiments.cells import Cell
-from sojourn.experiments.comparison import Comparison, Method
+from sojourn.experiments.comparison import Comparison, Entry
 from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.build import check
 from sojourn.learning.run.config import TrainConfig
 
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
 SMALL = {"data": "quadratic(dimension=3, clients=10, examples=5)", "partition": "natural", "model": "problem"}
-WORDS = {"steps": 80, "concurrency": 8, "seed": 5, "device": "cpu", "rate": 0.01, **SMALL}
+WORDS = {"steps": 80, "concurrency": 8, "seed": 5, "device": "cpu", "step_size": 0.01, **SMALL}
 CHURN = Availability.parse("churn(on=20, off=5, leave=lose)")
 
 
@@ -164,13 +164,13 @@ def test_a_key_left_open_leaves_a_cell_where_it_was(fleet):
         assert Cell("run", plain.config.resolved(**{key: None})).hash == plain.hash
 
 
-def test_methods_are_compared_in_one_world_and_may_dispatch_otherwise(fleet):
-    with pytest.raises(InvalidInput, match="availability must be the same for all methods"):
-        Method("one", {"algorithm": "fedasync", "availability": "churn(on=9, off=1)"})
-    methods = (
-        Method("idle", {"algorithm": "fedasync"}),
-        Method("pure", {"algorithm": "fedasync", "dispatcher": "pure"}),
+def test_algorithms_are_compared_in_one_world_and_may_dispatch_otherwise(fleet):
+    with pytest.raises(InvalidInput, match="availability must be the same for all algorithms"):
+        Entry("one", {"algorithm": "fedasync", "availability": "churn(on=9, off=1)"})
+    entries = (
+        Entry("idle", {"algorithm": "fedasync"}),
+        Entry("pure", {"algorithm": "fedasync", "dispatcher": "pure"}),
     )
-    comparison = Comparison({"fleet": fleet, "steps": 20, "law": "deterministic"}, methods, (0,))
-    configs = [comparison.final(method, None, 0).config for method in methods]
+    comparison = Comparison({"fleet": fleet, "steps": 20, "law": "deterministic"}, entries, (0,))
+    configs = [comparison.final(entry, None, 0).config for entry in entries]
     assert [(one.law, one.dispatcher) for one in configs] == [("deterministic", None), ("deterministic", "pure")]

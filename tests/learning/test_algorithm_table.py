@@ -75,7 +75,7 @@ def case_of(number):
 def property_case_of(number):
     """The same, as `sojourn.testing` has it."""
     case = case_of(number)
-    return PropertyCase(case.method, case.problem, case.setting, case.trace)
+    return PropertyCase(case.algorithm, case.problem, case.setting, case.trace)
 
 
 @cache

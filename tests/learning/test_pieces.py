@@ -14,7 +14,8 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.batches import Batches
 from sojourn.learning.replay.local import Local, work
 from sojourn.learning.replay.schedule import Schedule
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
+from sojourn.random import TaskKeys
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 DIGITS = load_dataset("digits")
@@ -139,7 +140,7 @@ def test_epochs_are_counted_in_whole_batches() -> None:
 
 
 def _server(kind: str, gradients: list[float], **options) -> list[float]:
-    rule, memory, at, path = ServerStep(kind, 0.1, **options), Memory(), torch.zeros(1, dtype=torch.float64), []
+    rule, memory, at, path = ServerStep(kind, 0.1, **options), ServerMemory(), torch.zeros(1, dtype=torch.float64), []
     for one in gradients:
         memory, at = rule.step(memory, at, torch.tensor([one], dtype=torch.float64), 1.0)
         path.append(at.item())
@@ -223,3 +224,27 @@ def test_a_clients_tasks_go_on_where_the_one_before_them_ended() -> None:
     assert rows.size == np.unique(rows).size == tasks * 16
     cut_short = [rows.tolist() for rows in batches.of(1, 1, 1, 2)]  # an interrupted task
     assert cut_short == [rows[16:24].tolist()]
+
+
+def test_without_pytorchs_own_engine_the_gradient_has_the_same_bits(monkeypatch) -> None:
+    def gradient() -> torch.Tensor:
+        model = FlatModel(load_model("mlp", DIGITS, "digits", 3))
+        x, y = torch.tensor(DIGITS.train_x[:8]), torch.tensor(DIGITS.train_y[:8])
+        return model.gradient(model.params.clone(), x, y)[0]
+
+    engine = gradient()
+    monkeypatch.setattr("sojourn.learning.execute.flat_model._ENGINE", None)
+    assert torch.equal(gradient(), engine)
+    assert engine.any()
+
+
+def test_keys_of_tasks_fit_torch_and_differ_for_every_seed_client_and_task() -> None:
+    found = {TaskKeys(seed)(client, nth) for seed in (0, 1, 2**40) for client in range(30) for nth in range(30)}
+    assert len(found) == 3 * 30 * 30
+    assert all(0 <= key < 2**63 for key in found)
+    bits = np.array([[key >> place & 1 for place in range(63)] for key in found]).mean(axis=0)
+    assert abs(bits - 0.5).max() < 5 * 0.5 / len(found) ** 0.5  # every bit is set in half of them
+
+
+def test_the_key_of_a_task_stays_what_it_is() -> None:
+    assert TaskKeys(7)(3, 5) == 2721410169057420942

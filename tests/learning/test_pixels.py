@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from sojourn.cli.train_progress import loading_bar
 from sojourn.experiments.training import train
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.partition import partition
@@ -15,6 +14,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.run import evaluate
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
+from sojourn.report.bars import loading_bar
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
 _RNG = np.random.default_rng(0)

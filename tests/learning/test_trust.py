@@ -126,7 +126,7 @@ def test_a_checkpoint_names_its_classes_by_short_names_and_older_ones_by_modules
     whole = Path(shutil.copytree(run, tmp_path / "whole"))
     homes = {
         "generalized-asyncsgd.state": "sojourn.learning.algorithms.generalized_asyncsgd:State",
-        "server-memory": "sojourn.learning.replay.server_step:Memory",
+        "server-memory": "sojourn.learning.replay.server_step:ServerMemory",
         "pinned": "sojourn.learning.replay.replay:Pinned",
         "sent": "sojourn.learning.algorithms.base:Sent",
         "update": "sojourn.learning.replay.local:Update",

@@ -9,7 +9,7 @@ import torch
 
 from sojourn import InvalidInput
 from sojourn.experiments.training import open_run, simulated, train
-from sojourn.learning.execute.executor import Job, OneByOne, drive
+from sojourn.learning.execute.executor import Job, OneByOne, run_courses
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.replay import Replay
@@ -266,4 +266,4 @@ def test_drive_returns_each_courses_result_in_order() -> None:
             return [2 * job for job in jobs]
 
     executor = Double()
-    assert drive([(course(3), executor), (course(0), executor), (course(2), executor)]) == [2 * (2 + 6 - 0), 0, 4]
+    assert run_courses([(course(3), executor), (course(0), executor), (course(2), executor)]) == [2 * (2 + 6 - 0), 0, 4]

@@ -123,7 +123,7 @@ def test_promises_are_those_of_the_prediction(planned):
     promises = planned.plan.promises
     assert promises["bound"] == planned.prediction.value
     assert promises["throughput"] == planned.prediction.analysis.throughput
-    assert promises["staleness"] == planned.prediction.analysis.staleness().tolist()
+    assert list(promises["staleness"]) == planned.prediction.analysis.staleness().tolist()
     assert promises["energy"] is None
     assert planned.plan.objective == "Theorem 1's bound after 1000 units of time"
     Plan.check(planned.plan, FLEET)

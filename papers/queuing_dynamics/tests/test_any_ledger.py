@@ -7,7 +7,7 @@ from queuing_dynamics.ledger import Ledger
 from queuing_dynamics.tinyimagenet.experiment import KEPT
 from queuing_dynamics.tinyimagenet.size import FULL
 from queuing_dynamics.tinyimagenet.stages import ledger_of, trials
-from sojourn.experiments.cells import Cell, Found
+from sojourn.experiments.cells import Cell, EndedCell
 from test_fuzz import FEW, MANY, check_folder
 
 FILES = ("runs.csv", "curves.csv")
@@ -19,7 +19,8 @@ def ledger(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     parsers.run_folder(home)
     cell = Cell("one", parsers._config(home))
-    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: Found(cell, home / "run", False)})
+    one = EndedCell(cell, home / "run", False)
+    Ledger(home / "ledger").add([({"method": "one", "seed": 3}, cell)], {cell.hash: one})
     return {name: (home / "ledger" / name).read_bytes() for name in FILES}
 
 

@@ -18,7 +18,7 @@ from queuing_dynamics.cifar10.size import FULL
 from queuing_dynamics.cifar10.stages import TRAINING, cells_of, ledger_of
 from queuing_dynamics.tuned import Best
 from sojourn.errors import SojournError
-from sojourn.experiments.cells import Cell, Found
+from sojourn.experiments.cells import Cell, EndedCell
 from sojourn.learning.run.config import TrainConfig
 from sojourn.report.reproduction.reproduce import reproduce
 
@@ -28,7 +28,7 @@ SETTLED = Standing(Reading("as many", 1, 0.1), "end", {one.name: Best(0.1, one.p
 
 def run_of(*accuracies, slow=1.0, buffer=1, diverged=False, folder=None):
     """A run of 100 updates with an accuracy at every 10th, in percent."""
-    one = Found(Cell("made up", TrainConfig(fleet="fleet.csv", steps=100)), folder, diverged)
+    one = EndedCell(Cell("made up", TrainConfig(fleet="fleet.csv", steps=100)), folder, diverged)
     one.__dict__["rows"] = [
         {"received": at, "gradients": at, "version": at / buffer, "time": slow * at}
         | {"accuracy": value / 100, "client_worst": value / 200, "staleness": 9.0}

@@ -136,7 +136,7 @@ def is_consistent(size, folder, results, claims):
         assert ("less AsyncSGD" in one.note) == (method != "asyncsgd")
         for key, word in (("gradients", "gradients computed"), ("received", "updates received")):
             assert f"{fmean(float(ledger.runs[cell][key]) for cell in mine):.0f} {word}" in one.note
-    assert {row["method"] for row in rows_of(folder / "table.csv")} == set(METHODS)
+    assert {row["algorithm"] for row in rows_of(folder / "table.csv")} == set(METHODS)
     for ending in ("svg", "png"):
         assert (folder / f"tinyimagenet.{ending}").stat().st_size > 10_000
 

@@ -48,10 +48,10 @@ def analyze(
 
     """
     from sojourn.cli.arguments import check_free, tasks_of
-    from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import attempts, print_json, progress
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
+    from sojourn.planning.promises import server_rate as promised_rate
     from sojourn.scenario_text import override
     from sojourn.timing.exact.analysis import analyze as solve
     from sojourn.timing.exact.scaling import regime
@@ -126,8 +126,8 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
 
 
 def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
-    from sojourn.cli.promises import against_theory, promised
     from sojourn.cli.show import number, table
+    from sojourn.planning.promises import against_theory, promised
 
     fleet, plan = analysis.fleet, analysis.plan
     stale, indicator = analysis.staleness(), analysis.staleness("indicator")

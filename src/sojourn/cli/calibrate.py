@@ -6,36 +6,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, Overwrite
+from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.calibration import Calibration, Measured
     from sojourn.learning.run.config import TrainConfig
 
+MEASURED = (
+    *("fleet", *keys(part="data"), *keys(part="partition"), *keys(part="model"), "batch_size", "order", "weights"),
+    *("steps", "step_size", "seed", *keys(part="arithmetic")),
+)
+"""Keys that decide what is measured: the problem, and the short training along which it is."""
 
+
+@takes_keys(*MEASURED)
 def calibrate(
-    fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the run file instead.")] = None,
+    given: dict[str, Any],
     out: Annotated[Path, typer.Option(help="Write the constants to this file (TOML).")] = Path("constants.toml"),
     config: Annotated[
         Path | None, typer.Option(help="Run file (TOML), as for `sojourn train`; flags win.", show_default=False)
     ] = None,
-    data: Annotated[str | None, typer.Option(help="As for `sojourn train`: `digits` (default), ...")] = None,
-    partition: Annotated[str | None, typer.Option(help="Who holds what: `iid` (default), `classes(k=2)`, ...")] = None,
-    model: Annotated[str | None, typer.Option(help="`mlp(hidden=64)` (default), `cnn`, `resnet20`, ...")] = None,
-    batch_size: Annotated[str | None, typer.Option(help="Examples of a stochastic gradient (default 32).")] = None,
-    order: Annotated[str | None, typer.Option(help="Batches without (`shuffled`) or with replacement.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Weight of a client: `equal` or `data`.")] = None,
     gradients: Annotated[str, typer.Option(help="Stochastic gradients to measure, over all points.")] = "400",
     points: Annotated[str, typer.Option(help="Points of the training: first, last, others in between.")] = "3",
     directions: Annotated[str, typer.Option(help="Leading directions of the curvature.")] = "10",
     examples: Annotated[str, typer.Option(help="Examples for losses and curvatures, if there are more.")] = "2048",
     confidence: Annotated[float, typer.Option(help="Chance that an interval holds the truth, at least.")] = 0.95,
-    steps: Annotated[str | None, typer.Option(help="Updates of the short training (default 1000).")] = None,
-    step_size: Annotated[float | None, typer.Option(help="Its step size (default 0.1).")] = None,
-    seed: Annotated[str | None, typer.Option(help="Of partition, first model, training and measurement.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
-    augment: Annotated[str | None, typer.Option(help="What happens to images, as for `sojourn train`.")] = None,
-    device: Annotated[str | None, typer.Option(help="`cpu` or `cuda` (default: cuda where there is one).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -55,14 +52,6 @@ def calibrate(
     if out.suffix.lower() != ".toml":
         raise InvalidInput(f"--out must end in .toml, got {out}; rename it")
     check_free(overwrite, out, what="constants file")
-    numbers = {"batch_size": batch_size, "steps": steps, "seed": seed}
-    words = {"data": data, "partition": partition, "model": model, "order": order, "weights": weights}
-    words |= {"dtype": dtype, "augment": augment, "device": device}
-    given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
-    given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
-    given |= {
-        key: value for key, value in (("step_size", step_size), ("fleet", fleet and str(fleet))) if value is not None
-    }
     effort = {"gradients": gradients, "points": points, "directions": directions, "examples": examples}
     settings = _config(config, given)
     found = _measure(settings, {key: whole(key, text) for key, text in effort.items()}, confidence)
@@ -91,7 +80,7 @@ def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
 
 def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -> "Calibration":
     from sojourn.cli.show import progress
-    from sojourn.cli.train_progress import loading_bar
+    from sojourn.report.bars import loading_bar
 
     try:
         import torch

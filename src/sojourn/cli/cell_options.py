@@ -34,8 +34,8 @@ QUIET = 60.0  # seconds without a line where there is no bar
 
 
 @contextmanager
-def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str], None]]]:
-    """Two callbacks, one for what is done now, one (ended, cells, text) for a bar; what goes wrong is said anywhere."""
+def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int], None]]]:
+    """Two callbacks, one for what is done now, one (text, ended, cells) for a bar; what goes wrong is said anywhere."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -48,7 +48,7 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[int, int, str]
         def phase(name: str) -> None:
             progress.reset(task, description=name, total=None)
 
-        def report(ended: int, cells: int, text: str) -> None:
+        def report(text: str, ended: int, cells: int) -> None:
             nonlocal said
             progress.update(task, completed=ended, total=cells)
             if not console.is_terminal and time.monotonic() - said > QUIET:  # a log file has no bar

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, ServerRate, Uplink
+from sojourn.cli.arguments import AsJson
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -22,15 +22,21 @@ from sojourn.cli.cell_options import (
     part_of,
     say_failures,
 )
+from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
     from sojourn.experiments.comparison import Comparison
 
+_WORLD = ("law", "uplink", "downlink", "server_rate", "dispatcher", "availability")
+SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", *_WORLD)
+"""Keys of a run, the same for all, with flags of their own; the others by --set."""
 
+
+@takes_keys("fleet", *SHARED)
 def compare(
-    fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the comparison file.")] = None,
+    given: dict[str, Any],
     config: Annotated[Path | None, typer.Option(help="Comparison file (TOML); flags win.")] = None,
     algorithm: Annotated[
         list[str] | None,
@@ -64,24 +70,6 @@ def compare(
         str | None, typer.Option(help="What is to be reached, `accuracy=0.9` or `test_loss=0.3`.")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Algorithm that the others are compared with.")] = None,
-    time: Annotated[float | None, typer.Option(help="Virtual time of every run.")] = None,
-    steps: Annotated[str | None, typer.Option(help="Updates received in every run, instead.")] = None,
-    data: Annotated[str | None, typer.Option(help="The dataset, as for `sojourn train`.")] = None,
-    partition: Annotated[str | None, typer.Option(help="Who holds which examples.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model.")] = None,
-    concurrency: Concurrency = None,
-    law: Laws = None,
-    uplink: Uplink = None,
-    downlink: Downlink = None,
-    server_rate: ServerRate = None,
-    dispatcher: Annotated[
-        str | None,
-        typer.Option(
-            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
-            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
-        ),
-    ] = None,
-    availability: Availability = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any other key of a run, `batch_size=16`; repeat it.")
     ] = None,
@@ -114,13 +102,9 @@ def compare(
     - `sojourn compare --config compare.toml --out cmp/ --part 1/2`
 
     """
-    from sojourn.cli.arguments import joined
     from sojourn.cli.comparison_words import content_of
     from sojourn.experiments.comparison import Comparison
 
-    run = {"fleet": fleet, "time": time, "steps": steps, "data": data, "partition": partition, "model": model}
-    run |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink), "server_rate": server_rate}
-    run |= {"dispatcher": dispatcher, "availability": availability}
     tuning = {
         "step_sizes": step_sizes,
         "seeds": tuning_seeds,
@@ -129,9 +113,7 @@ def compare(
         "extensions": extensions,
     }
     whole = {"seeds": seeds, "target": target, "baseline": baseline}
-    content = content_of(
-        config, run | {"concurrency": concurrency}, setting or [], tuning, whole, algorithm or [], plan or []
-    )
+    content = content_of(config, given, setting or [], tuning, whole, algorithm or [], plan or [])
     comparison = Comparison.of(content, f"comparison file {config}" if config else "compare")
     mine = part_of(part)
     if dry_run:

@@ -105,7 +105,7 @@ def _print(found: "Fit") -> None:
     import numpy as np
 
     from sojourn.cli.show import number, table
-    from sojourn.timing.fit.notes import short
+    from sojourn.timing.fit.notes import law_in_short
 
     fleet = found.fleet
     uplinks = bool(np.isfinite(fleet.uplink_rate).any())
@@ -119,7 +119,7 @@ def _print(found: "Fit") -> None:
             str(found.censored[g]),
             number(float(fleet.rate[g])),
             f"{number(float(found.rate_low[g]))} to {number(float(found.rate_high[g]))}",
-            short(fleet.law[g]),
+            law_in_short(fleet.law[g]),
             number(float(found.distance[g]), 3),
             number(float(found.p_value[g]), 2),
             *([number(float(fleet.uplink_rate[g]))] if uplinks else []),

@@ -76,7 +76,7 @@ def plan(
     """
     from sojourn.calibration import notes_of
     from sojourn.cli.arguments import check_free, tasks_of, whole
-    from sojourn.cli.plan_shown import Shown
+    from sojourn.cli.plan_shown import print_plan
     from sojourn.cli.show import attempts, progress, to_json
     from sojourn.constants import WORKED_EXAMPLE, Constants
     from sojourn.errors import InvalidInput
@@ -86,6 +86,7 @@ def plan(
     from sojourn.planning.bound.goal import goal, mixed_goal
     from sojourn.planning.bound.own import own_objective
     from sojourn.planning.bound.search import Limits, make_plan
+    from sojourn.planning.explain import Explanation
 
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
     check_free(overwrite, out, what="plan file")
@@ -146,16 +147,18 @@ def plan(
         if least == "mix":
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
-    shown = Shown(planned, numbers, constants is not None, notes, sensitivity, law_check)
+    shown = Explanation(planned, numbers, constants is not None, tuple(notes), sensitivity, law_check)
     with attempts() as attempt:  # the plan first: what is said of it takes longer
         if out is not None:
             attempt(_save, planned.plan, out)
         if single is not None:
             attempt(_save, planned.fleet, single, ": the same clients one by one, the fleet that this plan is for")
+        if law_check:
+            _announce(planned.fleet)
         if as_json:
-            typer.echo(to_json(shown.content()))
+            typer.echo(to_json({"command": "plan", **shown.facts()}))
         else:
-            shown.print()
+            print_plan(shown)
         if pictures is not None:
             attempt(_draw, planned, pictures)
 
@@ -165,6 +168,15 @@ def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
 
     what.save(path)
     say(f"wrote {path}{remark}", err=True)
+
+
+def _announce(fleet: "Fleet") -> None:
+    """Say why the first plan on a machine takes longer."""
+    from sojourn.scenario import Scenario
+    from sojourn.timing.simulate.runners import first_use
+
+    if first_use(fleet, Scenario(), "events"):
+        typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
 
 
 def _draw(planned: "Planned", folder: Path) -> None:

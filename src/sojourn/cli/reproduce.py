@@ -135,7 +135,7 @@ def _run(
     chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool
 ) -> "tuple[list[Outcome], KeyboardInterrupt | Exception | None]":
     """Run them one after the other; what is finished, and what stopped the next one, if anything did."""
-    from sojourn.cli.train_progress import loading_bar
+    from sojourn.report.bars import loading_bar
     from sojourn.report.reproduction.reproduce import NotKept, reproduce
 
     outcomes: list[Outcome] = []

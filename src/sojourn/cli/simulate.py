@@ -92,11 +92,11 @@ def simulate(
 
     """
     from sojourn.cli.arguments import tasks_of, whole
-    from sojourn.cli.promises import server_rate as promised_rate
     from sojourn.cli.show import say
     from sojourn.fleet import Fleet
     from sojourn.folders import made
     from sojourn.plan_text import plan_of
+    from sojourn.planning.promises import server_rate as promised_rate
     from sojourn.scenario_text import override, scenario_of
     from sojourn.timing.exact.analysis import analyze
     from sojourn.timing.simulate.runners import first_use
@@ -154,10 +154,10 @@ def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path 
 
 def _record(fleet: "Fleet", plan: "Plan", steps: int, path: Path, origin: dict[str, Any]) -> bool:
     from sojourn.cli.show import progress, say
-    from sojourn.timing.simulate.record import record
+    from sojourn.timing.simulate.record import simulate_to_file
 
     with progress("writing the trace") as report:
-        complete = record(fleet, plan, steps, path, progress=report, **origin)
+        complete = simulate_to_file(fleet, plan, steps, path, progress=report, **origin)
     if not complete:
         say(f"interrupted: the trace so far is in {path}; it is complete up to its last step", err=True)
     return complete
@@ -194,8 +194,8 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     """What `--json` prints; the keys are documented in docs/cli.md."""
     from dataclasses import asdict
 
-    from sojourn.cli.promises import against_simulation
     from sojourn.cli.show import Rows
+    from sojourn.planning.promises import against_simulation
     from sojourn.timing.simulate.memory import memory_of
     from sojourn.version import __version__
 
@@ -245,8 +245,8 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
 
 
 def _print(summary: "Summary", exact: "Analysis") -> None:
-    from sojourn.cli.promises import against_simulation, print_check
     from sojourn.cli.show import number, table, with_error
+    from sojourn.planning.promises import against_simulation
 
     fleet, plan = summary.fleet, summary.plan
     stale = exact.staleness()
@@ -288,7 +288,27 @@ def _print(summary: "Summary", exact: "Analysis") -> None:
     )
     checked = against_simulation(plan, summary)
     if checked:
-        print_check(checked)
+        _print_promises(checked)
+
+
+def _print_promises(rows: list[dict[str, Any]]) -> None:
+    from sojourn.cli.show import number, table, with_error
+    from sojourn.planning.promises import verdicts
+
+    table(
+        "the plan's promises",
+        ["promise", "promised", "simulated", "standard errors off"],
+        [
+            [
+                row["promise"],
+                number(row["promised"]),
+                with_error(row["simulated"], row["standard_error"]),
+                number(row["z"], 3),
+            ]
+            for row in rows
+        ],
+        [f"{one}; use more --steps" if one.startswith("too few") else one for one in verdicts(rows)],
+    )
 
 
 def _off(theory: float, simulated: float) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Availability, Concurrency, Downlink, Laws, Sampling, ServerRate, Uplink
+from sojourn.cli.arguments import AsJson
+from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
+from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.learning.run.config import TrainConfig
@@ -21,8 +23,9 @@ MOST_SEEDS = 2**20  # bytes of it
 PICTURES = tuple(f"{name}.{kind}" for name in ("who-holds-what", "curves") for kind in ("svg", "png"))
 
 
+@takes_keys(*keys())
 def train(
-    fleet: Annotated[Path | None, typer.Argument(help="Fleet file; may stand in the run file instead.")] = None,
+    given: dict[str, Any],
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
     config: Annotated[
         Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
@@ -32,92 +35,9 @@ def train(
         bool,
         typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
     ] = False,
-    plan: Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling, concurrency, step size.")] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(help="Trace file (Parquet) to learn along, simulated or recorded (default: simulated now)."),
-    ] = None,
-    sampling: Sampling = None,
-    concurrency: Concurrency = None,
-    law: Laws = None,
-    uplink: Uplink = None,
-    downlink: Downlink = None,
-    server_rate: ServerRate = None,
-    dispatcher: Annotated[
-        str | None,
-        typer.Option(
-            help="Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
-            "`pure`, `shuffled`, `idle`; `rounds(wait=8)`."
-        ),
-    ] = None,
-    availability: Availability = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            help="`generalized-asyncsgd` (default), `asyncsgd(assignment=pure, steps=adaptive)`, `fedavg`, "
-            "`fedbuff(size=10, staleness=root)`, `favano(contacts=20)`, `quafl(bits=14)`, `fedasync(alpha=0.6)`."
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="`digits` (default), `fashion-mnist`, `cifar10`, `tiny-imagenet(per_class=100)`, `quadratic(...)`, "
-            "`logistic(...)`, or `package.module:function`."
-        ),
-    ] = None,
-    holdout: Annotated[
-        float | None, typer.Option(help="Share of the training examples that no client gets (default 0).")
-    ] = None,
-    judged_on: Annotated[
-        str | None, typer.Option(help="What the model is judged on: `test` (default) or `holdout`.")
-    ] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(help="`iid` (default), `classes(k=2)`, `dirichlet(alpha=0.3)`, `shards(k=2)`, `natural`."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="`mlp(hidden=64)` (default), `logistic`, `cnn(channels=16)`, `resnet20(norm=group)`, `resnet18`, "
-            "`problem`, `package.module:function`."
-        ),
-    ] = None,
-    steps: Annotated[str | None, typer.Option(help="Updates to receive (default 1000).")] = None,
-    time: Annotated[float | None, typer.Option(help="Virtual time to run for, instead.")] = None,
-    step_size: Annotated[float | None, typer.Option(help="Step size (default: the plan's, or 0.1).")] = None,
-    server: Annotated[str | None, typer.Option(help="How the server moves: `sgd`, `momentum`, `adam`.")] = None,
-    schedule: Annotated[
-        str | None, typer.Option(help="`drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time`.")
-    ] = None,
-    local_steps: Annotated[str | None, typer.Option(help="Local steps of a task.")] = None,
-    local_epochs: Annotated[str | None, typer.Option(help="Passes through a client's examples, instead.")] = None,
-    local_step_size: Annotated[
-        float | None, typer.Option(help="Step size of the local steps (default: --step-size).")
-    ] = None,
-    batch_size: Annotated[str | None, typer.Option(help="Examples of a local step (default 32).")] = None,
-    order: Annotated[str | None, typer.Option(help="A client's batches: `shuffled` or `independent`.")] = None,
-    momentum: Annotated[float | None, typer.Option(help="Of the local steps.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of the local steps.")] = None,
-    proximal: Annotated[float | None, typer.Option(help="Pull of the local steps to the model sent.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Largest norm of a stochastic gradient.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Weight of a client: `equal` or `data`.")] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Where the tasks begin: one-each, even, routed, stationary.")
-    ] = None,
-    seed: Annotated[str | None, typer.Option(help="Of timing, batches, partition and first model.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="`float32` or `float64`.")] = None,
-    augment: Annotated[
-        str | None, typer.Option(help="What happens to images: `none`, `flip`, `crop(pad=4)`, `crop-flip`.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="`cpu` or `cuda` (default: cuda where there is one).")] = None,
-    precision: Annotated[str | None, typer.Option(help="Of products: `fp32` (default), `tf32`, `bf16`.")] = None,
-    execution: Annotated[
-        str | None, typer.Option(help="`one-by-one`, `waves`, or `auto` (default): waves where they are faster.")
-    ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
     ] = None,
-    evaluate_every: Annotated[str | None, typer.Option(help="Updates between two evaluations.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between two checkpoints.")] = 60.0,
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Draw into the folder who holds what, and the curves of the run.")
@@ -139,30 +59,12 @@ def train(
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
-    from sojourn.cli.arguments import joined, whole
+    from sojourn.cli.arguments import whole
     from sojourn.cli.show import attempts
     from sojourn.folders import check_folder
 
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
-    numbers = {"concurrency": concurrency, "steps": steps, "local_steps": local_steps, "local_epochs": local_epochs}
-    numbers |= {"batch_size": batch_size, "seed": seed, "evaluate_every": evaluate_every}
-    words = {"sampling": sampling, "algorithm": algorithm, "data": data, "partition": partition, "model": model}
-    words |= {"server": server, "schedule": schedule, "order": order, "weights": weights, "start": start}
-    words |= {"dtype": dtype, "augment": augment, "device": device, "precision": precision, "execution": execution}
-    words |= {"judged_on": judged_on, "dispatcher": dispatcher, "availability": availability}
-    words |= {"law": joined(law), "uplink": joined(uplink), "downlink": joined(downlink)}
-    values = {
-        "time": time,
-        "step_size": step_size,
-        "local_step_size": local_step_size,
-        "momentum": momentum,
-        "weight_decay": weight_decay,
-    }
-    values |= {"server_rate": server_rate, "proximal": proximal, "clip": clip, "holdout": holdout}
-    paths = {key: str(path) for key, path in {"fleet": fleet, "plan": plan, "trace": trace}.items() if path is not None}
-    given: dict[str, Any] = {key: value for key, value in {**words, **values}.items() if value is not None} | paths
-    given |= {key: whole(key.replace("_", "-"), text) for key, text in numbers.items() if text is not None}
     if not checkpoint_seconds >= 0:
         raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds}")
     if pictures:
@@ -235,8 +137,8 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
     """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
     import torch
 
-    from sojourn.cli.train_progress import loading_bar
     from sojourn.experiments.training import open_run
+    from sojourn.report.bars import loading_bar
 
     torch.set_num_threads(1)
     runs: list[Run] = []
@@ -256,9 +158,9 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool) 
 
 def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
     """Train; of several runs the others go on when one diverges, which is told at the end."""
-    from sojourn.cli.train_progress import board, training_bar
     from sojourn.learning.replay.replay import Diverged
     from sojourn.learning.run.run import Run, together
+    from sojourn.report.bars import board, training_bar
 
     def note(run: Run, error: Diverged) -> None:
         assert diverged is not None

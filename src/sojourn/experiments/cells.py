@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
-from sojourn.learning.run.config import OLD_KEYS, TrainConfig, renamed
+from sojourn.learning.run.config import OLD_KEYS, TrainConfig, keys, renamed
 from sojourn.learning.run.metrics import read_metrics
+from sojourn.own_code import object_or
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import availability_of
@@ -39,7 +40,6 @@ OURS = (  # what is written into the folder of a comparison or a sweep
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
 _FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
 _ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
-_LATER = ("law", "uplink", "downlink", "server_rate", "dispatcher", "loss", "metrics")  # in it only where they are set
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
@@ -59,8 +59,8 @@ class Cell:
     def hash(self) -> str:
         """Fingerprint of everything that decides the run."""
         facts = {_FIRST.get(key, key): value for key, value in asdict(self.config).items() if key not in _ELSEWHERE}
-        facts = {key: value for key, value in facts.items() if value is not None or key not in _LATER}
         facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
+        facts = {key: value for key, value in facts.items() if value is not None or key not in keys(later=True)}
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
         facts["fleet"], facts["plan"] = _contents(self.config)
         if self.config.availability is not None:
@@ -142,7 +142,8 @@ def _contents(config: TrainConfig) -> tuple[str, str]:
 
 @lru_cache(maxsize=16)
 def _fleet(path: str, state: tuple[int, int]) -> Fleet:
-    return Fleet.load(path)
+    found: Fleet = object_or(path, Fleet.load)
+    return found
 
 
 @lru_cache(maxsize=16)
@@ -160,7 +161,7 @@ def _state(path: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class EndedCell:
     """A cell that has ended."""
 
     cell: Cell
@@ -223,14 +224,14 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, Found]:
+def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, EndedCell]:
     """The cells that have ended, by hash."""
     where, found = Cells(Path(folder)), {}
     for cell in cells:
         path = where.of(cell)
         word = ended(path)
         if word is not None:
-            found[cell.hash] = Found(cell, path, word == "diverged")
+            found[cell.hash] = EndedCell(cell, path, word == "diverged")
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import write_csv
-from sojourn.experiments.cells import Cell, Cells, Found, Part, find, in_part, without_twins
+from sojourn.experiments.cells import Cell, Cells, EndedCell, Part, find, in_part, without_twins
 from sojourn.experiments.comparison import Comparison
 from sojourn.experiments.on_ray import cluster
 from sojourn.experiments.run_cells import Swept, run_cells
@@ -163,7 +163,7 @@ def save(comparison: Comparison, compared: Compared) -> None:
     write_json(compared.folder / "summary.json", _plain(summary(comparison, compared)), "summary")
 
 
-def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, Found]) -> dict[str, Any]:
+def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, EndedCell]) -> dict[str, Any]:
     """An algorithm's step size and how it came by it."""
     trials = len(tuned.grid) * len(comparison.tuning.seeds) if name in tuned.chosen else 0
     step_size = next(iter(runs.values())).facts["config"]["step_size"]

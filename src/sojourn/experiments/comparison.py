@@ -23,7 +23,7 @@ MOST_EXTENSIONS = 1000
 # what makes a comparison fair is the same for all: the world, the data, the objective, the budget
 COMMON = (
     *("fleet", "data", "holdout", "judged_on", "partition", "model", "seed", "dtype", "augment", "order"),
-    *("law", "uplink", "downlink", "server_rate", "availability"),
+    *("law", "uplink", "downlink", "server_rate", "availability", "loss", "metrics"),
     *("batch_size", "weights", "steps", "time", "evaluate_every", "device", "precision", "execution"),
 )
 OLD_KEYS = {"method": "algorithm", "rates": "step_sizes"}

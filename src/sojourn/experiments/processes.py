@@ -7,6 +7,7 @@ them is then said to have died in company, and those not begun are simply not sp
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir
 from functools import lru_cache
 from pathlib import Path
@@ -32,8 +33,6 @@ def check_joblib() -> None:
 
 def here(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Iterator[tuple[Lot, dict[str, Ending]]]:
     """What became of the lots, as they end; `ticket` is a folder in which the processes leave word of what they do."""
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
     # a process that has grown is replaced between two lots, which is nothing to warn of
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     waiting = {lot.key: lot for lot in lots}
@@ -71,7 +70,11 @@ def _one_by_one(work: list[_Work]) -> Iterator[_Told]:
 
 @lru_cache(maxsize=1)
 def _other_process(environment: tuple[tuple[str, str], ...]) -> Any:
-    """One that stays while the environment does: what it has compiled for a GPU serves the next lot too."""
+    """One that stays while the environment does: what it has compiled for a GPU serves the next lot too.
+
+    The one use of joblib's inside. `joblib.Parallel` runs a single job in this very process, and the executor of
+    `concurrent.futures` runs the caller's script again in the other one, keeps it for ever and cannot kill it.
+    """
     from joblib.externals.loky import ProcessPoolExecutor
 
     return ProcessPoolExecutor(max_workers=1, timeout=IDLE, env=dict(environment) | ONE_THREAD)

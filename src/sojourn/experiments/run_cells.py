@@ -27,8 +27,8 @@ TICKET = ".in-progress"
 ATTEMPTS = 2
 ON_GPU = 16  # cells that share the waves of one GPU
 PATIENCE = 2.0  # seconds between two looks at cells that another sweep is training
-Watch = Callable[[int, int, str], None]
-"""Told (cells ended, cells in all, what happened)."""
+Watch = Callable[[str, int, int], None]
+"""Told what happened, how many cells have ended, and how many there are."""
 
 
 @dataclass
@@ -177,7 +177,7 @@ class _Sweeper:
         return self._where.folder / "failures" / f"{cell.folder_name}.txt"
 
     def _tell(self, text: str) -> None:
-        self._watch(self._swept.ended, self._swept.cells, text)
+        self._watch(text, self._swept.ended, self._swept.cells)
 
 
 def _uses_gpu(cells: list[Cell]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cells import Found
+from sojourn.experiments.cells import EndedCell
 from sojourn.text import listed
 from sojourn.types import Floats
 
@@ -27,7 +27,7 @@ FALLING = ("test_loss", "train_loss")
 POINTS = 101  # of a curve
 
 
-def end_of(run: Found, axis: str) -> float:
+def end_of(run: EndedCell, axis: str) -> float:
     """How far a run goes on an axis; one that diverged is no reason to look at the others for less."""
     if run.diverged:
         return inf
@@ -35,13 +35,13 @@ def end_of(run: Found, axis: str) -> float:
     return float(budget if axis == "time" and budget is not None else run.rows[-1][axis])
 
 
-def common_end(runs: Iterable[Found], axis: str) -> float:
+def common_end(runs: Iterable[EndedCell], axis: str) -> float:
     """How far all of them go; NaN where none has ended well."""
     end = min((end_of(run, axis) for run in runs), default=inf)
     return end if end < inf else float("nan")
 
 
-def at_points(run: Found, axis: str, key: str, at: Floats) -> Floats:
+def at_points(run: EndedCell, axis: str, key: str, at: Floats) -> Floats:
     """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
 
     Algorithms are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
@@ -127,7 +127,7 @@ class Target:
         return int(np.argmax(good)) if good.any() else None
 
 
-Runs = Mapping[str, Mapping[int, Found]]
+Runs = Mapping[str, Mapping[int, EndedCell]]
 """By algorithm, then by seed."""
 
 
@@ -155,14 +155,14 @@ def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> 
     return rows
 
 
-def _at(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[int, float]:
+def _at(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[int, float]:
     """Of each run; NaN where it diverged, wherever that was."""
     return {
         seed: nan if run.diverged else float(at_points(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
     }
 
 
-def _values(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[str, float]:
+def _values(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[str, float]:
     values: dict[str, float] = interval(_at(runs, axis, at, key).values()).named("mean")
     for column in COLUMNS:
         values |= interval(_at(runs, axis, at, column).values()).named(column)
@@ -170,13 +170,13 @@ def _values(runs: Mapping[int, Found], axis: str, at: float, key: str) -> dict[s
 
 
 def _difference(
-    runs: Mapping[int, Found], base: Mapping[int, Found], axis: str, at: float, key: str
+    runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: str, at: float, key: str
 ) -> dict[str, float]:
     mine, theirs = _at(runs, axis, at, key), _at(base, axis, at, key)
     return interval(mine[seed] - theirs[seed] for seed in mine if seed in theirs).named("difference")
 
 
-def to_target(run: Found, axis: str, target: Target) -> float:
+def to_target(run: EndedCell, axis: str, target: Target) -> float:
     """What the target cost a run; inf = it was not reached, or the run diverged."""
     if run.diverged:
         return inf
@@ -184,7 +184,7 @@ def to_target(run: Found, axis: str, target: Target) -> float:
     return inf if first is None else float(run.rows[first][axis])
 
 
-def cost_of(runs: Mapping[int, Found], base: Mapping[int, Found], axis: str, target: Target) -> dict[str, Any]:
+def cost_of(runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: str, target: Target) -> dict[str, Any]:
     """What the target cost: a mean only where every run reached it, a median where most did."""
     mine = {seed: to_target(run, axis, target) for seed, run in runs.items()}
     theirs = {seed: to_target(run, axis, target) for seed, run in base.items()}

@@ -7,14 +7,16 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
 from sojourn.experiments.cells import DIVERGED, Cell, Cells, ended
 from sojourn.files import Busy, busy, no_links, write_json
+from sojourn.frozen import ReadOnly
 from sojourn.learning.run.config import TrainConfig
+from sojourn.own_code import objects_of, take_over
 
 if TYPE_CHECKING:
     from sojourn.learning.replay.replay import Diverged
@@ -42,6 +44,8 @@ class Lot(NamedTuple):
 
     members: tuple[Member, ...]
     """The cells."""
+    objects: Mapping[str, Any] = ReadOnly()
+    """Objects of the program that their texts name, for the process that trains them."""
 
     @property
     def key(self) -> str:
@@ -66,11 +70,12 @@ def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
     for number, cell in enumerate(cells):
         alike = tuple(getattr(cell.config, key) for key in (*_SHARED, *_WORK)) if together > 1 else (number,)
         sorted_out.setdefault(alike, []).append(Member(cell.hash, cell.config, where.of(cell)))
-    return [
-        Lot(tuple(members[begin : begin + together]))
-        for members in sorted_out.values()
-        for begin in range(0, len(members), together)
-    ]
+    lots = []
+    for members in sorted_out.values():
+        for begin in range(0, len(members), together):
+            mine = tuple(members[begin : begin + together])
+            lots.append(Lot(mine, objects_of(text for one in mine for text in one.config.texts)))
+    return lots
 
 
 def check_cells(cells: Sequence[Cell], on: str) -> None:
@@ -86,6 +91,7 @@ def check_cells(cells: Sequence[Cell], on: str) -> None:
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
     """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
     told: dict[str, Ending] = {}
+    take_over(lot.objects)
     if halted():
         return {member.hash: Ending(STOPPED) for member in lot.members}
     runs = dict(_begun(lot, told))

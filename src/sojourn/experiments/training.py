@@ -22,7 +22,7 @@ A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and a
 
 
 def simulated(built: Built) -> Trace:
-    """The timing that a run needs; service times are keyed by client and task, so that methods share them."""
+    """The timing that a run needs; service times are keyed by client and task, so that algorithms share them."""
     config, setting = built.config, built.setting
     return simulate(
         setting.fleet,

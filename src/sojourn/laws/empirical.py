@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from sojourn.compiled import bare
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.laws.kind import LawKind, register
 from sojourn.random import MOVE, mix, unit
+from sojourn.shown import short
 from sojourn.types import Floats
 
 
@@ -42,7 +43,7 @@ class Empirical(LawKind):
         except ValueError:
             text = f"empirical({inside})"
             raise InvalidInput(
-                f"empirical law: durations must be numbers with spaces between, got '{cut(text)}'"
+                f"empirical law: durations must be numbers with spaces between, got '{short(text)}'"
             ) from None
 
     def inside(self) -> str:

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.special import gammaincc
 
 from sojourn.compiled import bare
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.laws.kind import LawKind, register
 from sojourn.laws.tails import TINY, ratio
 from sojourn.random import MOVE, mix, normal, unit
+from sojourn.shown import short
 from sojourn.types import Floats, Integers
 
 
@@ -58,7 +59,7 @@ class Gamma(LawKind):
             value = inside.partition("=")[2].strip()
             if not value.isdecimal() or float(value) < 1:
                 raise InvalidInput(
-                    f"law erlang: shape must be a whole number of at least 1, got '{cut(value)}'; or use gamma"
+                    f"law erlang: shape must be a whole number of at least 1, got '{short(value)}'; or use gamma"
                 )
         return super().read(name if inside is None else "gamma", inside)
 

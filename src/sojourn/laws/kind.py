@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.own_code import names_code, own_function
+from sojourn.shown import short
 from sojourn.types import Floats, Integers
 
 HOMES = {
@@ -141,18 +142,18 @@ class LawKind:
             match = _WRITTEN.fullmatch(part)
             if match is None:
                 wrong = f"{name}({inside})"
-                raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{cut(wrong)}'")
+                raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{short(wrong)}'")
             key, value = match.groups()
             if known and key not in known:
-                way_out = f"write {name}({known[0]}={cut(value)})" if len(known) == 1 else f"write {name}(...)"
+                way_out = f"write {name}({known[0]}={short(value)})" if len(known) == 1 else f"write {name}(...)"
                 several = "parameter" if len(known) == 1 else "parameters"
-                raise InvalidInput(f"law {name} has the {several} {', '.join(known)}, got '{cut(key)}'; {way_out}")
+                raise InvalidInput(f"law {name} has the {several} {', '.join(known)}, got '{short(key)}'; {way_out}")
             if key in found:
                 raise InvalidInput(f"law {name}: {key} must be given once, got it twice; keep one")
             try:
                 found[key] = float(value)
             except ValueError:
-                raise InvalidInput(f"law {name}: {key} must be a number, got '{cut(value)}'") from None
+                raise InvalidInput(f"law {name}: {key} must be a number, got '{short(value)}'") from None
             if not known:
                 raise InvalidInput(f"law {name} takes no parameter, got {found[key]}; write just {name}")
         for key in known:
@@ -177,7 +178,7 @@ def register(law: Kind) -> Kind:
     check_complete(law)
     name = law.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise InvalidInput(f"law {law.__name__}: name must be small letters, digits and '-', got '{cut(name)}'")
+        raise InvalidInput(f"law {law.__name__}: name must be small letters, digits and '-', got '{short(name)}'")
     taken = _TABLE.get(name)
     home = HOMES.get(name, law.__module__)
     if home != law.__module__ or (taken is not None and _place(taken) != _place(law)):
@@ -228,7 +229,7 @@ def law_class(name: str) -> type[LawKind]:
         return _TABLE["gamma" if name == "erlang" else name]
     if name not in _TABLE:
         known = ", ".join(law_names())
-        raise InvalidInput(f"law must be one of {known} (or erlang), got '{cut(name)}'")
+        raise InvalidInput(f"law must be one of {known} (or erlang), got '{short(name)}'")
     return _TABLE[name]
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.errors import InvalidInput, cut
+from sojourn.errors import InvalidInput
 from sojourn.laws.kind import LawKind, check_complete, imported, law_class, name_of
+from sojourn.shown import short
 from sojourn.types import Floats
 
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
@@ -100,14 +101,14 @@ class Law:
         """Read the text form; without `run_code` a law of one's own must have been imported before."""
         stripped = text.strip()
         if len(text) > MOST_CHARACTERS and not stripped.startswith("empirical"):
-            raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{cut(text)}'; shorten it")
+            raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
         match = _TEXT.fullmatch(stripped)
         if match is None:
-            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{cut(text)}'")
+            raise InvalidInput(f"law must read like exponential or lognormal(sigma=1), got '{short(text)}'")
         name, inside = match.groups()
         if not (run_code or imported(name)):
             raise InvalidInput(
-                f"law {cut(name)} names code, which reading a file does not run; import its module first, "
+                f"law {short(name)} names code, which reading a file does not run; import its module first, "
                 "or give the law on the command line (--law)"
             )
         if stripped == "exponential":

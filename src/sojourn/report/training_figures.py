@@ -10,7 +10,15 @@ from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
 LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
 
 
-def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, title: str) -> list[Path]:
+Rows = Sequence[Mapping[str, float]]
+
+
+def curves(runs: Mapping[str, Rows], path: str | Path, title: str) -> list[Path]:
+    """The figure of `curves_figure`, written."""
+    return save(curves_figure(runs, title), path)
+
+
+def curves_figure(runs: Mapping[str, Rows], title: str) -> Any:
     """Accuracy (or loss, where there are no classes) of each run, over updates received and over virtual time."""
     plt = pyplot()
     classes = all(row["accuracy"] == row["accuracy"] for rows in runs.values() for row in rows)
@@ -31,12 +39,17 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], path: str | Path, 
     axes[0].set_ylabel(label)
     axes[1].legend(frameon=False, fontsize=8)
     figure.suptitle(words(title), fontsize=11)
-    return save(figure, path)
+    return figure
 
 
 def comparison_picture(
     curves: Sequence[Mapping[str, Any]], key: str, path: str | Path, title: str, target: float | None = None
 ) -> list[Path]:
+    """The figure of `comparison_figure`, written."""
+    return save(comparison_figure(curves, key, title, target), path)
+
+
+def comparison_figure(curves: Sequence[Mapping[str, Any]], key: str, title: str, target: float | None = None) -> Any:
     """Mean curves with 95% bands, a panel an axis, from the rows of curves.csv."""
     plt = pyplot()
     names = list(dict.fromkeys(str(row["algorithm"]) for row in curves))
@@ -59,7 +72,7 @@ def comparison_picture(
         panels[0, 0].set_ylim(max(0.0, panels[0, 0].get_ylim()[0]), min(1.0, panels[0, 0].get_ylim()[1]))
     _legend(figure, *panels[0, 0].get_legend_handles_labels())
     figure.suptitle(words(title), fontsize=11)
-    return save(figure, path)
+    return figure
 
 
 def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:

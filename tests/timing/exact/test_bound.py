@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sojourn import Constants, Fleet, InvalidInput, Plan, UnreadableFile, analyze, transient
 from sojourn.planning.bound import theorem as b
+from sojourn.planning.bound.objective import Seen
+from sojourn.planning.bound.scores import TimeBudget
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 EXAMPLE = Constants(A=100, L=1, B=20)
@@ -98,8 +100,9 @@ def test_after_the_steps_to_epsilon_the_bound_is_epsilon(A, S1, S2, C, epsilon, 
 
 
 def test_time_makes_steps_by_the_throughput():
-    here = b.bound_in_time(0.1, 20.0, 2.5, 3, 1.0, 1.0, EXAMPLE)
-    assert here == b.bound(0.1, 50.0, 3, 1.0, 1.0, EXAMPLE)
+    seen = Seen(S1=1.0, S2=1.0, throughput=2.5, energy=0.0)
+    here = TimeBudget(20.0, EXAMPLE).score(seen, concurrency=3, step_size=0.1)
+    assert here.bound == b.bound(0.1, 50.0, 3, 1.0, 1.0, EXAMPLE)
 
 
 @pytest.mark.parametrize(("fast", "tasks"), [(8.0, 100), (2.0, 10), (1.0, 7)])

@@ -2,12 +2,12 @@
 
 import math
 
+import buzen
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.timing.exact import buzen
 from sojourn.timing.exact.jackson import ClosedNetwork
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)

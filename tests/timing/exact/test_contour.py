@@ -5,13 +5,14 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 
+import buzen
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn import Fleet, InvalidInput, Plan, analyze
-from sojourn.timing.exact import buzen, contour, jackson
+from sojourn.timing.exact import contour, jackson
 from sojourn.timing.exact.jackson import ClosedNetwork
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=150)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sojourn import Fleet, InvalidInput, Law, Plan, Trace, analyze, measure, record, simulate
+from sojourn import Fleet, InvalidInput, Law, Plan, Trace, analyze, measure, simulate, simulate_to_file
 from sojourn.timing.fit import observed
 from sojourn.timing.fit.choice import choose, product_limit
 from sojourn.timing.fit.from_trace import fit
@@ -493,7 +493,7 @@ def test_the_kept_durations_are_a_fair_sample(monkeypatch):
 
 def test_a_long_trace_is_fitted_in_seconds(tmp_path):
     fleet = Fleet.of(fast=(50, 1.2), slow=(50, 1.0))
-    record(fleet, Plan.uniform(fleet, 200), 300_000, tmp_path / "trace.parquet", seed=4)
+    simulate_to_file(fleet, Plan.uniform(fleet, 200), 300_000, tmp_path / "trace.parquet", seed=4)
     found = fit(tmp_path / "trace.parquet", fleet)
     assert found.observations.sum() == 300_000
     assert covered(found, fleet.rate).all()

@@ -40,7 +40,7 @@ HARDLY_MOVING = """
 import json, sys
 from sojourn import Fleet, Plan, measure
 from sojourn.availability import Availability
-from sojourn.timing.simulate.record import record
+from sojourn.timing.simulate.record import simulate_to_file
 from sojourn.scenario import Scenario
 
 fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
@@ -51,12 +51,12 @@ print("running", flush=True)
 if sys.argv[2] == "measure":
     print(json.dumps(measure(fleet, plan, 10**12, start="even", scenario=scenario).complete))
 else:
-    print(json.dumps(record(fleet, plan, 10**12, sys.argv[2], start="even", scenario=scenario)))
+    print(json.dumps(simulate_to_file(fleet, plan, 10**12, sys.argv[2], start="even", scenario=scenario)))
 """
 
 
 @pytest.mark.parametrize("text", ["always(loss=0.99999)", "churn(on=1e-5, off=1e-5)"])
-@pytest.mark.parametrize("verb", ["measure", "record"])
+@pytest.mark.parametrize("verb", ["measure", "simulate_to_file"])
 def test_ctrl_c_is_heard_while_hardly_any_update_is_applied(text, verb, tmp_path):
     command = [sys.executable, "-c", HARDLY_MOVING, text, verb if verb == "measure" else str(tmp_path / "t.parquet")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

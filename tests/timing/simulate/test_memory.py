@@ -9,14 +9,14 @@ import pytest
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 PRELUDE = """
 import sys
-from sojourn import Fleet, Plan, measure, record, simulate
+from sojourn import Fleet, Plan, measure, simulate_to_file, simulate
 
 fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
 plan = Plan.uniform(fleet, 100)
 """
 MEASURED = "summary = measure(fleet, plan, int(sys.argv[1]), seed=1, workers=2); assert summary.complete"
 REPEATED = "measure(fleet, plan, 1000, start='even', replications=int(sys.argv[1]) // 1000, seed=1, workers=2)"
-RECORDED = "assert record(fleet, plan, int(sys.argv[1]), sys.argv[2], seed=1)"
+RECORDED = "assert simulate_to_file(fleet, plan, int(sys.argv[1]), sys.argv[2], seed=1)"
 SIMULATED = "simulate(fleet, plan, int(sys.argv[1]), seed=1)"
 MB = 2**20
 

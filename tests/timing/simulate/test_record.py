@@ -15,9 +15,9 @@ from sojourn import (
     Trace,
     UnwritableFile,
     __version__,
-    record,
     scan,
     simulate,
+    simulate_to_file,
 )
 from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate import record as record_module
@@ -53,7 +53,7 @@ def assert_consistent(trace):
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("steps", [1, 699, 700, 701, 5000])
 def test_a_recorded_trace_is_the_simulated_one(tmp_path, steps):
-    assert record(FLEET, PLAN, steps, tmp_path / "run.parquet", start="even", seed=5) is True
+    assert simulate_to_file(FLEET, PLAN, steps, tmp_path / "run.parquet", start="even", seed=5) is True
     assert Trace.load(tmp_path / "run.parquet") == simulate(FLEET, PLAN, steps, start="even", seed=5)
 
 
@@ -114,7 +114,7 @@ def test_metadata_tell_how_the_trace_was_made(tmp_path):
         "plan_hash": PLAN.hash,
         "sojourn": __version__,
     }
-    record(FLEET, PLAN, 100, tmp_path / "run.parquet", start="routed", seed=6)
+    simulate_to_file(FLEET, PLAN, 100, tmp_path / "run.parquet", start="routed", seed=6)
     told = Trace.load(tmp_path / "run.parquet").metadata
     assert {key: told[key] for key in expected} == expected
     assert simulate(FLEET, PLAN, 100, start="routed", seed=6).metadata == told
@@ -123,7 +123,9 @@ def test_metadata_tell_how_the_trace_was_made(tmp_path):
 @pytest.mark.usefixtures("small_pieces")
 def test_progress_tells_the_steps_done(tmp_path):
     told = []
-    record(FLEET, PLAN, 2000, tmp_path / "run.parquet", progress=lambda done, total: told.append((done, total)))
+    simulate_to_file(
+        FLEET, PLAN, 2000, tmp_path / "run.parquet", progress=lambda done, total: told.append((done, total))
+    )
     assert told == [(700, 2000), (1400, 2000), (2000, 2000)]
 
 
@@ -147,7 +149,7 @@ def test_ctrl_c_during_the_progress_report_finishes_the_file(tmp_path, ctrl_c):
         if done >= 2100:
             ctrl_c()
 
-    assert record(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5, progress=impatient) is False
+    assert simulate_to_file(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5, progress=impatient) is False
     trace = Trace.load(tmp_path / "run.parquet")
     assert trace.metadata["complete"] is False
     assert trace.metadata["steps"] == 2100
@@ -171,7 +173,7 @@ def test_ctrl_c_at_any_moment_leaves_no_gap_in_the_file(tmp_path, monkeypatch, c
         return result
 
     monkeypatch.setattr(owner, moment, interrupted)
-    assert record(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5) is False
+    assert simulate_to_file(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5) is False
     monkeypatch.undo()
     trace = Trace.load(tmp_path / "run.parquet")
     assert trace.metadata["complete"] is False
@@ -192,7 +194,7 @@ def test_a_refused_run_leaves_the_old_file_alone(tmp_path, sizes, message):
     path = tmp_path / "run.parquet"
     path.write_text("precious")
     with pytest.raises(InvalidInput) as refusal:
-        record(FLEET, PLAN, path=path, **sizes)
+        simulate_to_file(FLEET, PLAN, path=path, **sizes)
     assert str(refusal.value) == message
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("run.parquet", "precious")]
     with pytest.raises(InvalidInput) as refusal:
@@ -207,7 +209,7 @@ def test_an_error_halfway_is_raised_and_the_rows_written_stay(tmp_path):
             raise RuntimeError("the screen is gone")
 
     with pytest.raises(RuntimeError, match="the screen is gone"):
-        record(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5, progress=broken)
+        simulate_to_file(FLEET, PLAN, 10**9, tmp_path / "run.parquet", seed=5, progress=broken)
     trace = Trace.load(tmp_path / "run.parquet")
     assert trace.metadata.get("complete", False) is False
     assert np.array_equal(trace.applied_step[trace.applied], np.arange(1400))
@@ -215,12 +217,12 @@ def test_an_error_halfway_is_raised_and_the_rows_written_stay(tmp_path):
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(UnwritableFile, match=r"^cannot write trace file .*run\.parquet: "):
-        record(FLEET, PLAN, 10, tmp_path / "nowhere" / "run.parquet")
+        simulate_to_file(FLEET, PLAN, 10, tmp_path / "nowhere" / "run.parquet")
 
 
 @pytest.mark.parametrize("whole", [np.int64, np.int32])
 def test_steps_and_seed_may_be_numpy_integers(tmp_path, whole):
-    record(FLEET, PLAN, whole(100), tmp_path / "run.parquet", seed=whole(5))
+    simulate_to_file(FLEET, PLAN, whole(100), tmp_path / "run.parquet", seed=whole(5))
     trace = Trace.load(tmp_path / "run.parquet")
     assert trace == simulate(FLEET, PLAN, 100, seed=5)
     assert trace.metadata["seed"] == 5
@@ -228,7 +230,7 @@ def test_steps_and_seed_may_be_numpy_integers(tmp_path, whole):
 
 @pytest.mark.usefixtures("small_pieces")
 def test_a_recorded_trace_can_be_read_in_pieces(tmp_path):
-    record(FLEET, PLAN, 3000, tmp_path / "run.parquet", seed=5)
+    simulate_to_file(FLEET, PLAN, 3000, tmp_path / "run.parquet", seed=5)
     whole = Trace.load(tmp_path / "run.parquet")
     pieces = list(scan(tmp_path / "run.parquet", rows=500))
     assert max(len(piece) for piece in pieces) <= 500

@@ -14,7 +14,7 @@ from typing import Any
 
 from sojourn.csv_file import read_csv, write_csv
 from sojourn.errors import SojournError, UnreadableFile
-from sojourn.experiments.cells import Cell, Found, find
+from sojourn.experiments.cells import Cell, EndedCell, find
 from sojourn.experiments.run_cells import run_cells
 from sojourn.learning.run.config import TrainConfig
 
@@ -60,21 +60,21 @@ class Ledger:
         """Those that do not stand in it yet, each once."""
         return list({one[1].hash: one for one in cells if one[1].hash not in self.runs}.values())
 
-    def found(self, cell: Cell) -> Found:
+    def found(self, cell: Cell) -> EndedCell:
         """What a cell came to, its metrics as if read from its folder; its facts are the texts of its row."""
         row = self.runs[cell.hash]
-        one = Found(cell, self.folder, row["state"] == "diverged")
+        one = EndedCell(cell, self.folder, row["state"] == "diverged")
         one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # what would have been read from there
         return one
 
-    def by_method(self, cells: Iterable[Marked]) -> dict[str, dict[int, Found]]:
+    def by_method(self, cells: Iterable[Marked]) -> dict[str, dict[int, EndedCell]]:
         """What cells that stand in it came to, by method and then by seed."""
-        found: dict[str, dict[int, Found]] = {}
+        found: dict[str, dict[int, EndedCell]] = {}
         for marks, cell in cells:
             found.setdefault(str(marks["method"]), {})[int(marks["seed"])] = self.found(cell)
         return found
 
-    def add(self, cells: Iterable[Marked], found: Mapping[str, Found]) -> None:
+    def add(self, cells: Iterable[Marked], found: Mapping[str, EndedCell]) -> None:
         """Enter what cells came to, and write the files."""
         for marks, cell in cells:
             one = found.get(cell.hash)
@@ -104,7 +104,7 @@ def train(
     folder: Path,
     together: int | None = None,
     going: Callable[[], bool] = lambda: True,
-    watch: Callable[[int, int, str], None] | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> bool:
     """Train what is missing, some cells at a time, as long as `going`; whether all stand in the ledger now."""
@@ -122,7 +122,7 @@ def train(
             name, error = next(iter(swept.failures.items()))
             raise SojournError(f"{name} failed: {error}")
         if watch is not None:
-            watch(len(cells) - len(ledger.missing(cells)), len(cells), part[-1][1].name)
+            watch(part[-1][1].name, len(cells) - len(ledger.missing(cells)), len(cells))
     return True
 
 

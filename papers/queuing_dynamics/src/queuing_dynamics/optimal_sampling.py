@@ -38,7 +38,7 @@ GAIN, POINTS = (0.30, 0.55), 0.05  # the paper's gains at mu_f = 2 and 16; perce
 P, SHARE = 7.3e-3, 0.10
 
 
-class Found(NamedTuple):
+class BestSampling(NamedTuple):
     """The best sampling for one speed."""
 
     source: str
@@ -66,7 +66,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     return _claims(found)
 
 
-def _exact() -> Iterator[Found]:
+def _exact() -> Iterator[BestSampling]:
     for speed in EVERY_SPEED:
         fleet = worked_fleet(speed)
         values = grid(fleet)
@@ -75,10 +75,10 @@ def _exact() -> Iterator[Found]:
                 for source, free in ((EXACT_SOURCE, True), (CUT, False)):
                     uniform = float(exact_bounds(fleet, np.array([UNIFORM]), C, reading, free=free)[0])
                     p, value, gain = best(values, exact_bounds(fleet, values, C, reading, free=free), uniform)
-                    yield Found(source, reading, C, speed, p, 0.0, gain, 0.0, value, uniform)
+                    yield BestSampling(source, reading, C, speed, p, 0.0, gain, 0.0, value, uniform)
 
 
-def _simulated(law: str, C: int, speed: float, seeds: int, replications: int) -> Iterator[Found]:
+def _simulated(law: str, C: int, speed: float, seeds: int, replications: int) -> Iterator[BestSampling]:
     fleet = worked_fleet(speed, law == "deterministic")
     values = grid(fleet)
     runs = [
@@ -92,16 +92,16 @@ def _simulated(law: str, C: int, speed: float, seeds: int, replications: int) ->
         bests = [best(values, np.array([one[reading] for one in all_p]), flat[reading]) for flat, all_p in runs]
         (p, value, gain), (p_error, _, gain_error) = np.mean(bests, axis=0), np.std(bests, axis=0, ddof=1) / seeds**0.5
         uniform = float(np.mean([flat[reading] for flat, _ in runs]))
-        yield Found(f"simulated, {law}", reading, C, speed, p, p_error, gain, gain_error, value, uniform)
+        yield BestSampling(f"simulated, {law}", reading, C, speed, p, p_error, gain, gain_error, value, uniform)
 
 
-def _of(found: list[Found], source: str, reading: str, C: int = 100) -> list[Found]:
+def _of(found: list[BestSampling], source: str, reading: str, C: int = 100) -> list[BestSampling]:
     """The four speeds of the worked example."""
     rows = [one for one in found if (one.source, one.reading, one.concurrency) == (source, reading, C)]
     return [one for one in rows if one.speed in SPEEDS]
 
 
-def _claims(found: list[Found]) -> list[Claim]:
+def _claims(found: list[BestSampling]) -> list[Claim]:
     claims = []
     for source in (f"simulated, {LAWS[0]}", EXACT_SOURCE, CUT):
         for reading in READINGS:
@@ -111,18 +111,18 @@ def _claims(found: list[Found]) -> list[Claim]:
     return [*claims, _less_often(found), _divided(), *(_laws(found, reading) for reading in READINGS)]
 
 
-def _no_tasks_named(others: dict[int, list[Found]], closest: int | None, fifty: str) -> str:
+def _no_tasks_named(others: dict[int, list[BestSampling]], closest: int | None, fifty: str) -> str:
     """What to say of the concurrency, which the paper does not; closest of those looked at, and what 50 tasks give."""
     if not all(others.values()):
         return "the paper names no C"  # fast: only 100 tasks were simulated
     return f"the paper names no C: of 10, 50 and 100 C = {closest} is closest; at C = 50 {fifty}"
 
 
-def _closest(others: dict[int, list[Found]], off: Callable[[list[Found]], float]) -> int | None:
+def _closest(others: dict[int, list[BestSampling]], off: Callable[[list[BestSampling]], float]) -> int | None:
     return min(others, key=lambda C: off(others[C])) if all(others.values()) else None
 
 
-def _gain(rows: list[Found], source: str, reading: str, others: dict[int, list[Found]]) -> Claim:
+def _gain(rows: list[BestSampling], source: str, reading: str, others: dict[int, list[BestSampling]]) -> Claim:
     ends = (rows[0], rows[-1])
     closest = _closest(others, lambda rows: abs(rows[0].gain - GAIN[0]) + abs(rows[-1].gain - GAIN[1]))
     fifty = percents([one.gain for one in others[50][:: len(SPEEDS) - 1]])
@@ -139,7 +139,7 @@ def _gain(rows: list[Found], source: str, reading: str, others: dict[int, list[F
     )
 
 
-def _probability(rows: list[Found], source: str, reading: str, others: dict[int, list[Found]]) -> Claim:
+def _probability(rows: list[BestSampling], source: str, reading: str, others: dict[int, list[BestSampling]]) -> Claim:
     closest = _closest(others, lambda rows: sum(abs(one.p - P) for one in rows))
     fifty = numbers([one.p * 1e3 for one in others[50]], 3) + " (e-3)"
     errors = numbers([one.p_error * 1e3 for one in rows], 2) + " (e-3)" if source.startswith("simulated") else EXACT
@@ -155,7 +155,7 @@ def _probability(rows: list[Found], source: str, reading: str, others: dict[int,
     )
 
 
-def _less_often(found: list[Found]) -> Claim:
+def _less_often(found: list[BestSampling]) -> Claim:
     rows = [one for one in found if one.concurrency == 100]
     return claim(
         "fast clients should be selected less often than slow ones, C = 100, every speed, reading and source",
@@ -185,7 +185,7 @@ def _divided() -> Claim:
     )
 
 
-def _laws(found: list[Found], reading: str) -> Claim:
+def _laws(found: list[BestSampling], reading: str) -> Claim:
     random, fixed = (_of(found, f"simulated, {law}", reading) for law in LAWS)
     errors = [(a.gain_error**2 + b.gain_error**2) ** 0.5 for a, b in zip(random, fixed, strict=True)]
     return claim(
@@ -198,7 +198,7 @@ def _laws(found: list[Found], reading: str) -> Claim:
     )
 
 
-def _picture(found: list[Found], path: Path) -> None:
+def _picture(found: list[BestSampling], path: Path) -> None:
     plt = pyplot()
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2), sharex=True, layout="constrained")
     sources = {EXACT_SOURCE: ("-", ""), "simulated, exponential": ("--", "o"), "simulated, deterministic": (":", "s")}
@@ -220,7 +220,7 @@ def _picture(found: list[Found], path: Path) -> None:
     save(figure, path)
 
 
-def _lines(axes: Any, rows: list[Found], label: str, **style: Any) -> None:
+def _lines(axes: Any, rows: list[BestSampling], label: str, **style: Any) -> None:
     speeds = [one.speed for one in rows]
     axes[0].plot(speeds, [one.p for one in rows], lw=1.3, **style)
     axes[1].plot(speeds, [one.gain for one in rows], lw=1.3, label=label, **style)

@@ -45,7 +45,7 @@ FREE, CUT = "free", "at most eta_max"
 MEAN_SPEED, MEAN_SERVICE = "sum_i p_i mu_i", "1 / sum_i (p_i / mu_i)"
 
 
-class Found(NamedTuple):
+class BestInTime(NamedTuple):
     """The best sampling for one speed and concurrency."""
 
     step: str
@@ -77,7 +77,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
     return claims
 
 
-def _found(watch: Watch) -> Iterator[Found]:
+def _found(watch: Watch) -> Iterator[BestInTime]:
     work = [(C, speed) for C in CONCURRENCIES for speed in EVERY_SPEED]
     for done, (C, speed) in enumerate(work):
         watch("searching", done, len(work))
@@ -91,7 +91,7 @@ def _found(watch: Watch) -> Iterator[Found]:
                 p, value, gain = best(values, bounds, flat)
                 over_all = _between(fleet, p, float(values[1] - values[0]), C, reading, step == FREE, float(flat))
                 rest = (1 - papers / flat, flow[p], flow[UNIFORM])
-                yield Found(step, reading, C, speed, p, gain, value, flat, *over_all, *rest)
+                yield BestInTime(step, reading, C, speed, p, gain, value, flat, *over_all, *rest)
 
 
 def _between(
@@ -107,13 +107,13 @@ def _between(
     return float(found.x), 1 - float(found.fun) / uniform
 
 
-def _of(found: list[Found], reading: str, C: int, step: str = FREE) -> list[Found]:
+def _of(found: list[BestInTime], reading: str, C: int, step: str = FREE) -> list[BestInTime]:
     """The four speeds of the worked example."""
     rows = [one for one in found if (one.reading, one.concurrency, one.step) == (reading, C, step)]
     return [one for one in rows if one.speed in SPEEDS]
 
 
-def _gain(found: list[Found], reading: str) -> Claim:
+def _gain(found: list[BestInTime], reading: str) -> Claim:
     rows, cut = _of(found, reading, 100), _of(found, reading, 100, CUT)
     return claim(
         f"gain over uniform at C = n = 100, U = 1000, mu_f = 2, 4, 8, 16; {reading} m",
@@ -127,7 +127,7 @@ def _gain(found: list[Found], reading: str) -> Claim:
     )
 
 
-def _probability(found: list[Found], reading: str) -> Claim:
+def _probability(found: list[BestInTime], reading: str) -> Claim:
     rows = _of(found, reading, 100)
     every = [one for one in found if (one.reading, one.concurrency, one.step) == (reading, 100, FREE)]
     equal = [f"{one.speed:g}" for one in every if abs(one.p - P) < 1e-4]
@@ -142,7 +142,7 @@ def _probability(found: list[Found], reading: str) -> Claim:
     )
 
 
-def _few_tasks(found: list[Found], reading: str) -> Claim:
+def _few_tasks(found: list[BestInTime], reading: str) -> Claim:
     rows = _of(found, reading, 10)
     return claim(
         f"few tasks (C = 10): uniform sampling is best, mu_f = 2, 4, 8, 16; {reading} m",
@@ -210,7 +210,7 @@ def _mean_speed(found: list[OtherSpeed], reading: Reading) -> Claim:
     )
 
 
-def _picture(found: list[Found], path: Path) -> None:
+def _picture(found: list[BestInTime], path: Path) -> None:
     plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
     for reading, dashes in zip(READINGS, ("-", "--"), strict=True):

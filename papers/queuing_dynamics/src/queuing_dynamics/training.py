@@ -33,7 +33,7 @@ class Training(Generic[Size]):
         """Train every stage, one after the other."""
         for stage in self.stages:
 
-            def tell(done: int, many: int, name: str, stage: str = stage) -> None:
+            def tell(name: str, done: int, many: int, stage: str = stage) -> None:
                 watch(stage, done, many)
 
             if not self.train_stage(stage, size, work, results, watch=tell):  # Ctrl-C had ended it
@@ -47,7 +47,7 @@ class Training(Generic[Size]):
         results: Path,
         together: int | None = None,
         going: Callable[[], bool] = lambda: True,
-        watch: Callable[[int, int, str], None] | None = None,
+        watch: Callable[[str, int, int], None] | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> bool:
         """Train a stage as long as `going`; whether it is whole. What came of some cells may ask for more of them."""

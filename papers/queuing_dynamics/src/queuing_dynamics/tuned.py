@@ -13,6 +13,8 @@ import numpy as np
 
 from queuing_dynamics.ledger import Ledger, Marked
 from sojourn.experiments.comparison import FIRST_TUNING_SEED
+from sojourn.experiments.grid_search import Scores
+from sojourn.experiments.grid_search import best_of as best_of_scores
 
 HELD_OUT: dict[str, Any] = {
     "holdout": 0.1,
@@ -61,12 +63,16 @@ def reached(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) 
     return {rate: fmean(values) for rate, values in found.items()}
 
 
+def scores_of(means: Mapping[str, Mapping[float, float]]) -> Scores:
+    """Means by method and rate as scores, of which less is better."""
+    return {method: {rate: -mean for rate, mean in reached.items()} for method, reached in means.items()}
+
+
 def best_of(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> Best:
     """A method's best rate, by the mean over the seeds."""
     means = reached(cells, method, ledger, worth)
-    rate = max(means, key=means.__getitem__)
-    edge = "lower" if rate == min(means) else "upper" if rate == max(means) else ""
-    return Best(rate, means[rate], edge)
+    chosen, edge = best_of_scores(scores_of({method: means}))
+    return Best(chosen[method], means[chosen[method]], edge.get(method, ""))
 
 
 def accuracy(curve: Curve, axis: str = "received", most: float = inf, last: float = LAST) -> float:

@@ -10,7 +10,7 @@ from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
 from sojourn.learning.algorithms.quafl import Quafl
 from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
 from sojourn.learning.replay.local import Local, Update
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "GeneralizedAsyncSGD",
     "Info",
     "Local",
-    "Memory",
     "Quafl",
     "Sent",
+    "ServerMemory",
     "ServerStep",
     "Setting",
     "Standard",

@@ -25,7 +25,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
@@ -40,7 +40,7 @@ class State(NamedTuple):
 
     params: Tensor
     version: int
-    memory: Memory
+    memory: ServerMemory
     concurrency: int
 
 
@@ -70,7 +70,7 @@ class AsyncSGD(Standard):
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """The first model."""
-        return State(params, 0, Memory(), setting.plan.concurrency)
+        return State(params, 0, ServerMemory(), setting.plan.concurrency)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """A step against the gradient, shorter or none where it is very stale."""

@@ -25,7 +25,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
     params: Tensor
     version: int
-    memory: Memory
+    memory: ServerMemory
     total: Tensor | None
     members: tuple[int, ...]
 
@@ -82,7 +82,7 @@ class FedBuff(Standard):
             raise InvalidInput(
                 f"fedbuff: a buffer of {self.size} distinct clients needs as many, got {setting.clients}; lower size"
             )
-        return State(params, 0, Memory(), None, ())
+        return State(params, 0, ServerMemory(), None, ())
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Into the buffer; at the Z-th a step by the mean."""

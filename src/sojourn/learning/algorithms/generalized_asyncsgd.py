@@ -18,7 +18,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
-from sojourn.learning.replay.server_step import Memory, ServerStep
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 
 
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
     params: Tensor
     version: int
-    memory: Memory
+    memory: ServerMemory
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class GeneralizedAsyncSGD(Standard):
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """The first model."""
-        return State(params, 0, Memory())
+        return State(params, 0, ServerMemory())
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """A step against the weighted gradient."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput
+from sojourn.frozen import read_only
 from sojourn.types import Integers
 
 HOLD_OUT, PARTITION, POINTS = range(3)
@@ -45,6 +46,13 @@ class Dataset:
     std: tuple[float, ...] | None = None
     """One number a channel."""
 
+    @classmethod
+    def of(cls, given: Any, test: Any = None, **facts: Any) -> "Dataset":
+        """From a pair of arrays or any map-style PyTorch dataset: see `sojourn.learning.data.given.dataset_of`."""
+        from sojourn.learning.data.given import dataset_of
+
+        return dataset_of(given, test, **facts)
+
     def __post_init__(self) -> None:
         if self.classes < 0:
             raise InvalidInput(f"dataset {self.name}: classes must be at least 0 (no classes), got {self.classes}")
@@ -57,8 +65,8 @@ class Dataset:
                 raise InvalidInput(
                     f"dataset {self.name}: {part}_y must have one label for each of the {len(x)} examples, got {y.size}"
                 )
-            object.__setattr__(self, f"{part}_x", _read_only(x))
-            object.__setattr__(self, f"{part}_y", _read_only(y))
+            object.__setattr__(self, f"{part}_x", read_only(x))
+            object.__setattr__(self, f"{part}_y", read_only(y))
         for key in ("x", "y"):
             self._same_numbers(key)
         if self.train_x.shape[1:] != self.test_x.shape[1:]:
@@ -86,7 +94,7 @@ class Dataset:
         names = (f"train_{key}", f"test_{key}")
         if {getattr(self, name).dtype for name in names} == {np.dtype(np.int64), np.dtype(np.float32)}:
             for name in names:
-                object.__setattr__(self, name, _read_only(_finite(self.name, name, getattr(self, name))))
+                object.__setattr__(self, name, read_only(_finite(self.name, name, getattr(self, name))))
 
     def _labels(self, key: str, given: ArrayLike) -> NDArray[Any]:
         if self.classes == 0:
@@ -113,7 +121,7 @@ class Dataset:
             raise InvalidInput(
                 f"dataset {self.name}: owner must hold whole numbers of at least 0, got {values.min()} ({values.dtype})"
             )
-        return _read_only(values.astype(np.int64, copy=False))
+        return read_only(values.astype(np.int64, copy=False))
 
     def _check_scale(self) -> None:
         if self.mean is None or self.std is None:
@@ -223,12 +231,6 @@ def _finite(name: str, key: str, given: ArrayLike) -> NDArray[np.float32]:
     if bad.any():
         raise InvalidInput(f"dataset {name}: {key} must be finite, got {values[bad][0]}; clean the data first")
     return values
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:

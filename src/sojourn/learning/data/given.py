@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset, held_out
-from sojourn.memory import check_memory
+from sojourn.machine_memory import check_memory
 
 TESTED = 0.2  # share of the examples that the model is judged by, where no others are given
 WAYS = "a Dataset, a pair of arrays (x, y), or a map-style PyTorch dataset of such pairs"

@@ -126,6 +126,8 @@ def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: Arra
         return _natural(owner, clients, len(values))
     if own:
         dealt = own_call("partition", text, values, clients, generator(seed, PARTITION))
+        if isinstance(dealt, Partition):
+            return _fitting(dealt, clients, len(values))
         return Partition.by_owner(_checked(name, dealt, len(values)), clients, name)
     deal, _ = DEALERS[name]
     if name != "iid" and (values.ndim != 1 or values.dtype.kind not in "iu"):
@@ -147,10 +149,13 @@ def _checked(name: str, dealt: ArrayLike, examples: int) -> ArrayLike:
 def _natural(owner: ArrayLike | None, clients: int, examples: int) -> Partition:
     if owner is None:
         raise InvalidInput("partition natural needs a dataset whose examples have owners, this one has none; use iid")
-    found = Partition.by_owner(owner)
+    return _fitting(Partition.by_owner(owner), clients, examples)
+
+
+def _fitting(found: Partition, clients: int, examples: int) -> Partition:
     if (found.clients, found.order.size) != (clients, examples):
         raise InvalidInput(
-            f"partition natural: the owners are {found.clients} clients of {found.order.size} examples, "
-            f"got {clients} clients and {examples} examples; make them equal"
+            f"partition {found.name}: the owners are {found.clients} clients of {found.order.size} examples, "
+            f"got {clients} clients and {examples} examples; make them equal, or name another partition"
         )
     return found

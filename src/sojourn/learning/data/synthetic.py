@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.data.dataset import POINTS, Dataset, generator
 from sojourn.learning.data.problem import Problem
-from sojourn.memory import check_memory
+from sojourn.machine_memory import check_memory
 from sojourn.shown import quoted
 from sojourn.types import Floats, Integers
 from sojourn.values import LARGEST

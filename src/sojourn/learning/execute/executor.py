@@ -60,7 +60,7 @@ class OneByOne:
     def _do(self, job: Job) -> Update:
         self._model.begin(job.stats)
         if self._model.random:
-            torch.manual_seed(job.key & 0x7FFF_FFFF_FFFF_FFFF)
+            torch.manual_seed(job.key)
         batches = (self._examples.batch(rows, job.key, step) for step, rows in enumerate(job.rows))
         return work(self._model, self._local, job.start, batches, job.step_size)
 
@@ -69,7 +69,7 @@ Course = Generator[list[Job], list[Update], Result]
 """A run that hands out jobs, is sent their updates, and ends with a result."""
 
 
-def drive(courses: Sequence[tuple[Course[Result], Executor]]) -> list[Result]:
+def run_courses(courses: Sequence[tuple[Course[Result], Executor]]) -> list[Result]:
     """Let several runs go on together, those with the same executor in common waves; returns their results."""
     results: dict[int, Result] = {}
     wanted: dict[int, list[Job]] = {}

@@ -7,6 +7,7 @@ Parameters that need no gradient are not part of the vector: nobody moves them.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from sojourn.errors import InvalidInput
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
+_ENGINE: Any = getattr(torch.autograd.Variable, "_execution_engine", None)  # see `_backward`
 _RANDOM = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.RReLU)
 
 
@@ -125,12 +127,16 @@ class FlatModel:
 
 
 def _backward(loss: Tensor, one: Tensor) -> None:
-    """loss.backward(), without its checks of arguments that cannot be wrong here: they cost as much as small layers."""
-    engine = getattr(torch.autograd.Variable, "_execution_engine", None)
-    if engine is None:
+    """loss.backward(), without its checks of arguments that cannot be wrong here: they cost as much as small layers.
+
+    The one private call of PyTorch. With `loss.backward` instead, the replay of a small perceptron takes 1.15 to 1.24
+    times as long as a plain loop, with `torch.autograd.grad` 1.19 to 1.27, with this 1.03 to 1.16 in the same rounds
+    (benchmarks/training.py). Where a PyTorch does not have it, `loss.backward` does the same.
+    """
+    if _ENGINE is None:
         loss.backward(one)  # type: ignore[no-untyped-call]
     else:
-        engine.run_backward((loss,), (one,), False, False, (), True, accumulate_grad=True)
+        _ENGINE.run_backward((loss,), (one,), False, False, (), True, accumulate_grad=True)
 
 
 def _kernel(piece: Tensor, shape: torch.Size) -> Tensor:

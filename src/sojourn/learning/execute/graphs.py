@@ -120,6 +120,7 @@ class _Stacked:
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
+        # compiled for the first number of models, then once more for any: torch.compile sees what varies by itself
         self._fused: Any = torch.compile(self._losses)
 
     def warm(self, graph: _Graph) -> None:
@@ -129,8 +130,6 @@ class _Stacked:
     def fill(self, graph: _Graph) -> None:
         """Gradients, losses and statistics into the graph's buffers."""
         leaf = graph.params.detach().requires_grad_()
-        for given in (leaf, graph.stats, graph.x, graph.y):
-            torch._dynamo.mark_dynamic(given, 0)  # one compilation for any number of models
         found, moved = self._fused(leaf, graph.stats, graph.x, graph.y)
         graph.gradients.copy_(torch.autograd.grad(found.sum(), leaf)[0])
         graph.losses.copy_(found.detach())

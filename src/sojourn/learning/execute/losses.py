@@ -132,7 +132,7 @@ def metrics_of(given: str | None, loss: str, dataset: Dataset) -> tuple[Metric, 
     found = []
     for text in parts(given):
         named = _function("metric", text, METRICS)
-        column = text.rpartition(":")[2]
+        column = text.rpartition(":")[2].rpartition(".")[2]
         found.append(named if isinstance(named, Metric) else Metric(column, named, _plain))
     names = [metric.name for metric in found]
     if len(set(names)) < len(names):

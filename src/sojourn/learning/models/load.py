@@ -1,5 +1,6 @@
 """Models by their text form."""
 
+import copy
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.models.resnet import resnet18, resnet20
 from sojourn.learning.models.small import Binary, Point, cnn, logistic, mlp
-from sojourn.memory import check_memory
-from sojourn.own_code import names_code, own_call
+from sojourn.machine_memory import check_memory
+from sojourn.own_code import OBJECT, names_code, own_call
 from sojourn.shown import quoted
 from sojourn.text import parse_choice
 
@@ -95,6 +96,7 @@ def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
 
 def _from_function(text: str, dataset: Dataset) -> nn.Module:
     found = own_call("model", text, dataset)
+    found = copy.deepcopy(found) if text.startswith(OBJECT) else found  # the program's own stays as it is
     if not isinstance(found, nn.Module):
         raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
     if not any(True for _ in found.parameters()):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sojourn.compiled import compiled, inlined
+from sojourn.compiled import compiled
 from sojourn.errors import InvalidInput
 from sojourn.learning.data.partition import Partition
-from sojourn.random import MOVE, mix, unit
+from sojourn.random import MOVE, mix, stream_of, unit
 from sojourn.types import Integers
 
 ORDERS = ("shuffled", "independent")
@@ -68,16 +68,10 @@ class Batches:
         return kept[1]
 
 
-@inlined
-def _stream(key: np.uint64, client: int, number: int) -> np.uint64:
-    """The stream that belongs to (client, number), however long it gets."""
-    return mix(mix(key + MOVE * np.uint64(client + 1)) ^ mix(MOVE * np.uint64(number + 1)))
-
-
 @compiled
 def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integers:
     """The examples in the random order that belongs to (client, lap)."""
-    stream = _stream(key, client, lap)
+    stream = stream_of(key, client, lap)
     order = examples.copy()
     for last in range(order.size - 1, 0, -1):
         stream += MOVE
@@ -89,7 +83,7 @@ def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integer
 @compiled
 def _drawn(key: np.uint64, client: int, nth: int, many: int, below: int) -> Integers:
     """Places below a number, drawn with replacement, that belong to (client, nth)."""
-    stream = _stream(key, client, nth)
+    stream = stream_of(key, client, nth)
     places = np.empty(many, np.int64)
     for one in range(many):
         stream += MOVE

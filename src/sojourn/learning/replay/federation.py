@@ -14,6 +14,7 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.losses import Metric
 from sojourn.learning.replay.batches import Batches
 from sojourn.learning.replay.local import Local
+from sojourn.random import TaskKeys
 
 
 @dataclass(eq=False)
@@ -44,6 +45,8 @@ class Federation:
     """The dataset on the model's device."""
     batches: Batches = field(init=False)
     """Which examples a task sees."""
+    keys: TaskKeys = field(init=False)
+    """What names the chance of a task beside its batches: augmentation and dropout."""
 
     def __post_init__(self) -> None:
         self.first, self.first_stats = self.model.params.clone(), self.model.stats.clone()
@@ -52,6 +55,7 @@ class Federation:
             empty = int(np.argmin(self.partition.sizes))
             raise InvalidInput(f"every client must hold an example, client {empty} has none; use fewer clients")
         self.batches = Batches(self.partition, self.local.batch_size, self.seed, self.order)
+        self.keys = TaskKeys(self.seed)
 
     @property
     def clients(self) -> int:

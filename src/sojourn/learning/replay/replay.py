@@ -17,7 +17,7 @@ from torch import Tensor
 from sojourn.errors import SojournError, UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
-from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, drive
+from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, run_courses
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
@@ -126,7 +126,7 @@ class Replay:
 
     def advance(self, received: int) -> None:
         """Go on until so many updates have been received, or nothing more happens."""
-        drive([(self.course(received), self.executor)])
+        run_courses([(self.course(received), self.executor)])
         self.settle()
 
     def course(self, received: int) -> Course[None]:
@@ -269,7 +269,7 @@ class Replay:
         step_size = local.step_size * local.schedule.factor(task.dispatched_step, task.dispatched_at)
         start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
         rows = list(federation.batches.of(client, nth, steps, most))
-        return Job(start, pinned.stats, rows, step_size * scale, hash((federation.seed, client, nth)))
+        return Job(start, pinned.stats, rows, step_size * scale, federation.keys(client, nth))
 
     def _note(self, task: Ended, update: Update) -> None:
         """Look at an update's size and loss; later, where they are on a device that must not be waited for."""

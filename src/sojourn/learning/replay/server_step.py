@@ -15,7 +15,7 @@ KINDS = ("sgd", "momentum", "adam")
 
 
 @storable("server-memory")
-class Memory(NamedTuple):
+class ServerMemory(NamedTuple):
     """What the server keeps from step to step."""
 
     taken: int = 0
@@ -31,7 +31,7 @@ class ServerStep:
     """A rule from gradients to steps.
 
     >>> rule = ServerStep(step_size=0.5)
-    >>> rule.step(Memory(), torch.tensor([1.0]), torch.tensor([2.0]), factor=1.0)[1]
+    >>> rule.step(ServerMemory(), torch.tensor([1.0]), torch.tensor([2.0]), factor=1.0)[1]
     tensor([0.])
     """
 
@@ -61,8 +61,8 @@ class ServerStep:
         return self.step_size * self.schedule.factor(step, time)
 
     def step(
-        self, memory: Memory, params: Tensor, gradient: Tensor, factor: float, step_size: float | None = None
-    ) -> tuple[Memory, Tensor]:
+        self, memory: ServerMemory, params: Tensor, gradient: Tensor, factor: float, step_size: float | None = None
+    ) -> tuple[ServerMemory, Tensor]:
         """Move against `factor` times the gradient; `step_size` where a schedule has changed it."""
         eta = self.step_size if step_size is None else step_size
         if self.kind == "sgd":
@@ -70,14 +70,14 @@ class ServerStep:
         scaled = gradient * factor
         if self.kind == "momentum":
             velocity = scaled if memory.mean is None else torch.add(scaled, memory.mean, alpha=self.momentum)
-            return Memory(memory.taken + 1, velocity), torch.add(params, velocity, alpha=-eta)
+            return ServerMemory(memory.taken + 1, velocity), torch.add(params, velocity, alpha=-eta)
         return self._adam(memory, params, scaled, eta)
 
-    def _adam(self, memory: Memory, params: Tensor, gradient: Tensor, eta: float) -> tuple[Memory, Tensor]:
+    def _adam(self, memory: ServerMemory, params: Tensor, gradient: Tensor, eta: float) -> tuple[ServerMemory, Tensor]:
         zero = torch.zeros_like(params)
         count = memory.taken + 1
         mean = torch.lerp(gradient, zero if memory.mean is None else memory.mean, self.momentum)
         square = torch.lerp(gradient.square(), zero if memory.square is None else memory.square, self.second)
         scale = (square / (1 - self.second**count)).sqrt_().add_(self.epsilon)
         moved = torch.addcdiv(params, mean, scale, value=-eta / (1 - self.momentum**count))
-        return Memory(count, mean, square), moved
+        return ServerMemory(count, mean, square), moved

@@ -88,7 +88,7 @@ def _check_facts(built: Built, facts: Any) -> None:
             f"simulate it with that dispatcher{also}"
         )
     _same("clients", facts, fleet.clients, "the fleet has", "give the fleet that it was made with")
-    _same("fleet_hash", facts, fleet.hash, "this fleet's is", "give the fleet that it was made with")
+    _same("fleet_hash", facts, fleet.hash, "this fleet's is", "give the fleet, laws and links that it was made with")
     _same("local_steps", facts, scenario.local_steps, "this run has", "give as many local steps as the trace has")
     _same("concurrency", facts, plan.concurrency, "this run has", "give the concurrency that the trace has")
     if how == "routed" and facts.get("plan_hash") != plan.timing_hash:

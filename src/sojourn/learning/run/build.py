@@ -26,8 +26,8 @@ from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
-from sojourn.learning.run.config import TrainConfig
-from sojourn.own_code import names_code
+from sojourn.learning.run.config import TrainConfig, values
+from sojourn.own_code import names_code, object_or
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
@@ -68,7 +68,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     executor where model and local work are the same.
     """
     fleet, given = fleet_and_plan(config)
-    same = like is not None and _data_words(like.config) == _data_words(config)
+    same = like is not None and values(like.config, part="data") == values(config, part="data")
     dataset = like.federation.dataset if like and same else _dataset(config, watch)
     dealt = config.partition or ("iid" if dataset.owner is None else "natural")
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
@@ -77,7 +77,8 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
-    shared = like.federation.examples if like and same and _device_words(like.config) == _device_words(config) else None
+    placed = like is not None and values(like.config, part="arithmetic") == values(config, part="arithmetic")
+    shared = like.federation.examples if like and same and placed else None
     augment = Augment.parse(config.augment)
     examples = shared or Examples(dataset, model.params.dtype, device, augment, integers=names_code(config.model))
     metrics = metrics_of(config.metrics, loss, dataset)
@@ -113,7 +114,7 @@ def check(config: TrainConfig) -> None:
 
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
     """The fleet, with the laws and links of the configuration, and the plan for it."""
-    fleet = Fleet.load(config.fleet)
+    fleet: Fleet = object_or(config.fleet, Fleet.load)
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
     return override(fleet, plan, config.law, config.uplink, config.downlink)
 
@@ -128,10 +129,6 @@ def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, l
             f"{scenario.dispatcher.name}; give one of them"
         )
     return plan, scenario
-
-
-def _data_words(config: TrainConfig) -> tuple[str, float, str]:
-    return config.data, config.holdout, config.judged_on
 
 
 def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
@@ -218,10 +215,6 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
     from sojourn.learning.execute.graphs import Graphs
 
     return Waves(Graphs(model, torch.bfloat16 if model.half else model.params.dtype), examples, local, MOST)
-
-
-def _device_words(config: TrainConfig) -> tuple[str, ...]:
-    return config.device, config.precision, config.dtype, config.augment, str(names_code(config.model))
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:

@@ -10,21 +10,12 @@ from typing import Any
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.own_code import mentions_code, names_code
+from sojourn.run_keys import Key, keys_of, run_key
 from sojourn.shown import quoted
 from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
-CHOICES = {
-    "dtype": ("float32", "float64"),
-    "weights": ("equal", "data"),
-    "device": ("auto", "cpu", "cuda"),
-    "precision": ("fp32", "tf32", "bf16"),
-    "execution": ("auto", "one-by-one", "waves"),
-    "judged_on": ("test", "holdout"),
-}
-EXCLUDING = (("steps", "time"), ("plan", "sampling"), ("local_steps", "local_epochs"))
-CODE = ("algorithm", "data", "partition", "model", "loss", "metrics")  # keys whose text may name code of the user's own
-TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # the same of timing: laws and dispatchers
+TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # keys that may name a law or a dispatcher of the user's own
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """What keys were called before, and what they are called now."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
@@ -35,99 +26,187 @@ LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single p
 class TrainConfig:
     """A run, in words and numbers."""
 
-    fleet: str
-    """Fleet file."""
-    plan: str | None = None
-    """Plan file; None = `sampling` and `concurrency`."""
-    sampling: str | None = None
-    """uniform, speed, or name=probability,... as elsewhere; None = the plan's, or uniform."""
-    concurrency: int | None = None
-    """Tasks in flight; None = the plan's, or one a client."""
-    trace: str | None = None
-    """Trace file to learn along; None = the timing is simulated."""
-    law: str | None = None
-    """Service law for all groups, or `name=law` for one, several with `;` between; None = those of the fleet."""
-    uplink: str | None = None
-    """Uplink rates, as `law`: `5`, `5:gamma(shape=2)`, `name=5`; None = those of the fleet."""
-    downlink: str | None = None
-    """Downlink rates, as `uplink`."""
-    server_rate: float | None = None
-    """Updates that the server applies per unit of time, one after the other; None = at once."""
-    dispatcher: str | None = None
-    """Who gets the next task; None = as the algorithm has it."""
-    availability: str | None = None
-    """When clients are there, what gets lost: a text form, or a TOML or CSV file; None = always there."""
-    algorithm: str = "generalized-asyncsgd"
-    """The algorithm and its options, `fedbuff(size=10)`."""
-    data: str = "digits"
-    """The dataset."""
-    holdout: float = 0.0
-    """Share of the training examples that no client gets, of each class and owner alike, the same for every seed."""
-    judged_on: str = "test"
-    """What the model is judged on: test, or holdout, to choose step sizes by."""
-    partition: str | None = None
-    """Who holds which examples; None = the dataset's owners, where it has some, else iid."""
-    model: str = "mlp"
-    """The model."""
-    loss: str | None = None
-    """cross-entropy, mse, binary-cross-entropy, or a function; None = the model's own, or what the labels suggest."""
-    metrics: str | None = None
-    """What the model is judged by beside its loss: mae, rmse, perplexity, ..., or functions; None = what is usual."""
-    steps: int | None = None
-    """Updates to receive; None = until `time`, all of the `trace`, or 1000."""
-    time: float | None = None
-    """Virtual time to run for."""
-    step_size: float | None = None
-    """Step size of the server; None = the plan's, or 0.1. Of the local steps, where clients send models."""
-    server: str = "sgd"
-    """How the server moves: sgd, momentum or adam."""
-    schedule: str = "constant"
-    """Of the step sizes, over steps or time."""
-    local_steps: int = 1
-    """Local steps of a task."""
-    local_epochs: int | None = None
-    """Passes through a client's examples, instead."""
-    local_step_size: float | None = None
-    """Step size of the local steps; None = `step_size`."""
-    batch_size: int = 32
-    """Examples of a local step."""
-    order: str = "shuffled"
-    """Order of a client's batches: shuffled or independent."""
-    momentum: float = 0.0
-    """Of the local steps."""
-    weight_decay: float = 0.0
-    """Of the local steps."""
-    proximal: float = 0.0
-    """Of the local steps."""
-    clip: float | None = None
-    """Largest norm of a stochastic gradient."""
-    weights: str = "equal"
-    """Weight of a client in the objective: equal or data (examples held)."""
-    start: str | None = None
-    """Where the tasks begin; None = one each where there are enough clients, else even."""
-    seed: int = 0
-    """Of the timing, the batches, the partition and the first model."""
-    dtype: str = "float32"
-    """float32 or float64."""
-    augment: str = "none"
-    """What happens to images: none, flip, crop(pad=4), crop-flip(pad=4)."""
-    device: str = "auto"
-    """cpu or cuda; auto = cuda where there is one."""
-    precision: str = "fp32"
-    """Of products on the device: fp32, tf32, or bf16."""
-    execution: str = "auto"
-    """one-by-one, or in waves; auto = waves where they are faster."""
-    evaluate_every: int | None = None
-    """Updates between two evaluations; None = fifty over the run."""
+    fleet: str = run_key("fleet", "Fleet file; may stand in the run file instead.", path=True)
+    plan: str | None = run_key(
+        "plan", "Plan file (JSON) with sampling, concurrency, step size.", default=None, path=True
+    )
+    sampling: str | None = run_key(
+        "plan",
+        "Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns "
+        "name,probability, or `name=probability of each client of that group,...` for every group.",
+        default=None,
+        instead="plan",
+    )
+    concurrency: int | None = run_key("plan", "Tasks in flight (default: one a client).", default=None, short="-C")
+    trace: str | None = run_key(
+        "timing",
+        "Trace file (Parquet) to learn along, simulated or recorded (default: simulated now).",
+        default=None,
+        path=True,
+    )
+    law: str | None = run_key(
+        "timing",
+        "Service law of all groups, `lognormal(sigma=1)`, or of one, `name=law`; repeat it (default: the fleet's).",
+        default=None,
+        several=True,
+        later=True,
+    )
+    uplink: str | None = run_key(
+        "timing",
+        "Uplink rate of all groups, `5` or `5:gamma(shape=2)`, or of one, `name=5`; repeat it (default: the fleet's).",
+        default=None,
+        several=True,
+        later=True,
+    )
+    downlink: str | None = run_key(
+        "timing",
+        "Downlink rate, as for --uplink; repeat it (default: the fleet's).",
+        default=None,
+        several=True,
+        later=True,
+    )
+    server_rate: float | None = run_key(
+        "timing",
+        "Updates that the server applies per unit of time, one after the other (default: at once).",
+        default=None,
+        later=True,
+    )
+    dispatcher: str | None = run_key(
+        "timing",
+        "Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+        "`pure`, `shuffled`, `idle`; `rounds(wait=8)`.",
+        default=None,
+        later=True,
+    )
+    availability: str | None = run_key(
+        "timing",
+        "When clients are there, and what gets lost: a text form such as `churn(on=10, off=2)`, or a TOML or CSV file "
+        "(default: always there).",
+        default=None,
+        path=True,
+        later=True,
+    )
+    algorithm: str = run_key(
+        "algorithm",
+        "`generalized-asyncsgd` (default), `asyncsgd(assignment=pure, steps=adaptive)`, `fedavg`, "
+        "`fedbuff(size=10, staleness=root)`, `favano(contacts=20)`, `quafl(bits=14)`, "
+        "`fedasync(alpha=0.6)`, or `package.module:Class`.",
+        default="generalized-asyncsgd",
+        code=True,
+    )
+    data: str = run_key(
+        "data",
+        "`digits` (default), `fashion-mnist`, `cifar10`, `tiny-imagenet(per_class=100)`, "
+        "`quadratic(...)`, `logistic(...)`, or `package.module:function`.",
+        default="digits",
+        code=True,
+    )
+    holdout: float = run_key("data", "Share of the training examples that no client gets (default 0).", default=0.0)
+    judged_on: str = run_key(
+        "data",
+        "What the model is judged on: `test` (default) or `holdout`.",
+        default="test",
+        choices=("test", "holdout"),
+    )
+    partition: str | None = run_key(
+        "partition",
+        "Who holds which examples: `iid`, `classes(k=2)`, `dirichlet(alpha=0.3)`, `shards(k=2)`, "
+        "`natural`, or `package.module:function` (default: by the dataset's owners, else `iid`).",
+        default=None,
+        code=True,
+    )
+    model: str = run_key(
+        "model",
+        "`mlp(hidden=64)` (default), `logistic`, `cnn(channels=16)`, `resnet20(norm=group)`, `resnet18`,"
+        " `problem`, `package.module:function`.",
+        default="mlp",
+        code=True,
+    )
+    loss: str | None = run_key(
+        "model",
+        "`cross-entropy`, `mse`, `binary-cross-entropy`, `own`, or `package.module:function` (default: "
+        "the model's own, or what the labels suggest).",
+        default=None,
+        code=True,
+        later=True,
+    )
+    metrics: str | None = run_key(
+        "judging",
+        "What the model is judged by beside its loss: `mae`, `rmse`, `perplexity`, ..., or "
+        "`package.module:function` (default: what is usual).",
+        default=None,
+        code=True,
+        later=True,
+    )
+    steps: int | None = run_key("length", "Updates to receive (default 1000; with --trace, all of it).", default=None)
+    time: float | None = run_key("length", "Virtual time to run for, instead.", default=None, instead="steps")
+    step_size: float | None = run_key(
+        "algorithm",
+        "Step size of the server, or of the local steps where clients send models (default: the plan's, or 0.1).",
+        default=None,
+    )
+    server: str = run_key("algorithm", "How the server moves: `sgd` (default), `momentum`, `adam`.", default="sgd")
+    schedule: str = run_key(
+        "algorithm", "`drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time`.", default="constant"
+    )
+    local_steps: int = run_key("local work", "Local steps of a task.", default=1)
+    local_epochs: int | None = run_key(
+        "local work", "Passes through a client's examples, instead.", default=None, instead="local_steps"
+    )
+    local_step_size: float | None = run_key(
+        "local work", "Step size of the local steps (default: --step-size).", default=None
+    )
+    batch_size: int = run_key("local work", "Examples of a local step (default 32).", default=32)
+    order: str = run_key(
+        "local work",
+        "A client's batches: `shuffled` (default), without replacement, or `independent`.",
+        default="shuffled",
+    )
+    momentum: float = run_key("local work", "Momentum of the local steps.", default=0.0)
+    weight_decay: float = run_key("local work", "Weight decay of the local steps.", default=0.0)
+    proximal: float = run_key("local work", "Pull of the local steps to the model sent.", default=0.0)
+    clip: float | None = run_key("local work", "Largest norm of a stochastic gradient.", default=None)
+    weights: str = run_key(
+        "algorithm",
+        "Weight of a client in the objective: `equal` (default) or `data` (examples held).",
+        default="equal",
+        choices=("equal", "data"),
+    )
+    start: str | None = run_key("timing", "Where the tasks begin: one-each, even, routed, stationary.", default=None)
+    seed: int = run_key("seed", "Of timing, batches, partition and first model.", default=0)
+    dtype: str = run_key(
+        "arithmetic", "`float32` (default) or `float64`.", default="float32", choices=("float32", "float64")
+    )
+    augment: str = run_key(
+        "arithmetic", "What happens to images: `none` (default), `flip`, `crop(pad=4)`, `crop-flip`.", default="none"
+    )
+    device: str = run_key(
+        "arithmetic",
+        "`cpu` or `cuda` (default: cuda where there is one).",
+        default="auto",
+        choices=("auto", "cpu", "cuda"),
+    )
+    precision: str = run_key(
+        "arithmetic", "Of products: `fp32` (default), `tf32`, `bf16`.", default="fp32", choices=("fp32", "tf32", "bf16")
+    )
+    execution: str = run_key(
+        "execution",
+        "`one-by-one`, `waves`, or `auto` (default): waves where they are faster.",
+        default="auto",
+        choices=("auto", "one-by-one", "waves"),
+    )
+    evaluate_every: int | None = run_key(
+        "judging", "Updates between two evaluations (default: fifty over the run).", default=None
+    )
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
                 raise InvalidInput(f"{item.name} must be at most 2^63 - 1 in size, got {quoted(value)}")
-        for key, words in CHOICES.items():
-            if getattr(self, key) not in words:
-                raise InvalidInput(f"{key} must be one of {', '.join(words)}, got '{getattr(self, key)}'")
+        for name, one in keys().items():
+            if one.choices and getattr(self, name) not in one.choices:
+                raise InvalidInput(f"{name} must be one of {', '.join(one.choices)}, got '{getattr(self, name)}'")
         if renamed({"algorithm": self.algorithm})["algorithm"] != self.algorithm:
             raise InvalidInput(
                 f"algorithm: its option server_rate is called server_step_size now, got '{self.algorithm}'; write that"
@@ -173,21 +252,45 @@ class TrainConfig:
         return replace(self, **found)
 
     @property
+    def texts(self) -> list[str]:
+        """All of it that is text: files, names, code."""
+        return [value for value in (getattr(self, item.name) for item in fields(self)) if isinstance(value, str)]
+
+    @property
     def code(self) -> dict[str, str]:
         """What of it is code of the user's own, `package.module:function`, by key.
 
         >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
         {'data': 'mine:make'}
         """
-        texts = {key: getattr(self, key) for key in CODE if getattr(self, key) is not None}
+        texts = {key: getattr(self, key) for key in keys(code=True) if getattr(self, key) is not None}
         found = {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
         timed = {key: getattr(self, key) for key in TIMED_BY if getattr(self, key) is not None}
         return found | {key: text for key, text in timed.items() if mentions_code(text)}
 
 
+def keys(**asked: Any) -> dict[str, Key]:
+    """What is known of each key of a run, by name; those alone of which everything asked for is true.
+
+    >>> list(keys(code=True))
+    ['algorithm', 'data', 'partition', 'model', 'loss', 'metrics']
+    """
+    return keys_of(TrainConfig, **asked)
+
+
+def values(config: TrainConfig, **asked: Any) -> tuple[Any, ...]:
+    """What a configuration says of such keys.
+
+    >>> values(TrainConfig("fleet.csv", holdout=0.1), part="data")
+    ('digits', 0.1, 'test')
+    """
+    return tuple(getattr(config, key) for key in keys(**asked))
+
+
 def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a file with what is given beside it, which takes precedence over them and over what it excludes."""
-    excluded = [other for pair in EXCLUDING for key, other in (pair, pair[::-1]) if key in given]
+    pairs = [(name, one.instead) for name, one in keys().items() if one.instead]
+    excluded = [other for pair in pairs for key, other in (pair, pair[::-1]) if key in given]
     return {key: value for key, value in content.items() if key not in excluded} | dict(given)
 
 
@@ -206,7 +309,7 @@ def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_keys(content: Mapping[str, Any], where: str) -> None:
     """Refuse what is no field of a configuration, or of another kind."""
-    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    known = {name: one.kind for name, one in keys().items()}
     for key, value in content.items():
         if key not in known:
             raise InvalidInput(f"{where}: {_unknown(key, known)}")
@@ -220,7 +323,7 @@ def value_of(key: str, text: str, where: str) -> Any:
     >>> value_of("local_steps", "1e1", "--set"), value_of("step_size", "0.1", "--set")
     (10, 0.1)
     """
-    known = {item.name: str(item.type) for item in fields(TrainConfig)}
+    known = {name: one.kind for name, one in keys().items()}
     if key not in known:
         raise InvalidInput(f"{where}: {_unknown(key, known)}")
     if "str" in known[key]:

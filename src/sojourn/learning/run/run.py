@@ -29,11 +29,11 @@ from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
 from sojourn.folders import taken
 from sojourn.interrupts import noted
 from sojourn.learning.data.images.source import Watch
-from sojourn.learning.execute.executor import Course, drive
+from sojourn.learning.execute.executor import Course, run_courses
 from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.along import check_given, check_trace, updates_of
 from sojourn.learning.run.build import Built, build
-from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.config import TrainConfig, keys
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
@@ -43,10 +43,10 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = ("fleet", "plan", "trace", "availability")
+PATHS = tuple(keys(path=True))
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
-Progress = Callable[[int, int, dict[str, Any]], None]
+TrainProgress = Callable[[int, int, dict[str, Any]], None]
 Timing = Trace | Callable[[Built], Trace]
 """When each task of a run is dispatched and applied, or whoever says it; asked only where the folder has no trace."""
 
@@ -218,13 +218,17 @@ class Run:
         self,
         checkpoint_seconds: float = 60.0,
         checkpoint_every: int | None = None,
-        progress: Progress | None = None,
+        progress: TrainProgress | None = None,
     ) -> Outcome:
         """Train to the end; Ctrl-C ends it early, with a checkpoint, and so does an update that is not finite."""
         return together([self], checkpoint_seconds, checkpoint_every, progress)[0]
 
     def course(
-        self, stop: threading.Event, checkpoint_seconds: float, checkpoint_every: int | None, progress: Progress | None
+        self,
+        stop: threading.Event,
+        checkpoint_seconds: float,
+        checkpoint_every: int | None,
+        progress: TrainProgress | None,
     ) -> Course[Outcome]:
         """The same, with the jobs handed out to whoever drives it."""
         replay, written = self.replay, time.monotonic()
@@ -331,7 +335,7 @@ def together(
     runs: Sequence[Run],
     checkpoint_seconds: float = 60.0,
     checkpoint_every: int | None = None,
-    progress: Progress | None = None,
+    progress: TrainProgress | None = None,
     stop: threading.Event | None = None,
     diverged: Callable[[Run, Diverged], None] | None = None,
 ) -> list[Outcome]:
@@ -343,7 +347,7 @@ def together(
     done = {id(run): run.received for run in runs}
     total = sum(run.total for run in runs)
 
-    def report(run: Run) -> Progress | None:
+    def report(run: Run) -> TrainProgress | None:
         def sum_up(received: int, _: int, facts: dict[str, Any]) -> None:
             done[id(run)] = received
             if progress is not None:
@@ -368,7 +372,7 @@ def together(
             held.push(run)  # closed with what went wrong, so that no empty folder is left
         halt = stop or held.enter_context(noted(twice=True))
         try:
-            return drive([(course(run, halt), run.built.executor) for run in runs])
+            return run_courses([(course(run, halt), run.built.executor) for run in runs])
         except Diverged:
             raise
         except Exception:  # most likely in the user's own model

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sojourn.planning.bound.objective import Prediction
-from sojourn.planning.bound.problem import MET, Found, Problem, Target, descend, judged, log_value
+from sojourn.planning.bound.problem import MET, Candidate, Problem, Target, descend, judged, log_value
 from sojourn.types import Floats
 
 ROUNDS = 20  # of multipliers
@@ -18,7 +18,7 @@ POWERS = (10.0, 100.0, 1000.0)  # of the means by which the largest staleness is
 STEPS = 200  # for each of them
 
 
-def best_in_valley(problem: Problem, concurrency: int, start: Floats) -> Found:
+def best_in_valley(problem: Problem, concurrency: int, start: Floats) -> Candidate:
     """The sampling with the least value within the cap, in the valley of `start`."""
     cap, free = problem.most_staleness, start
     multiplier, strength = np.zeros(problem.fleet.groups), 1.0

@@ -85,7 +85,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Candidate:
     """A sampling at one concurrency."""
 
     free: Floats
@@ -111,12 +111,12 @@ class Found:
         return self.value, self.excess
 
 
-def judged(problem: Problem, concurrency: int, free: Floats) -> Found:
+def judged(problem: Problem, concurrency: int, free: Floats) -> Candidate:
     """What these free numbers are worth."""
     prediction = problem.predict(free, concurrency)
     cap = problem.most_staleness
     over = 0.0 if np.isinf(cap) else float(prediction.analysis.staleness().max()) / max(cap, 1e-9) - 1
-    return Found(free, prediction, max(0.0, over))
+    return Candidate(free, prediction, max(0.0, over))
 
 
 Target = Callable[[Prediction], tuple[float, Floats]]  # a value and its slope by p of one client of each group

@@ -11,7 +11,7 @@ import numpy as np
 
 from sojourn.planning.bound import multipliers, sequential
 from sojourn.planning.bound.carriers import carrying
-from sojourn.planning.bound.problem import MET, Found, Problem, descend, judged
+from sojourn.planning.bound.problem import MET, Candidate, Problem, descend, judged
 from sojourn.types import Floats
 
 FEW = 30  # groups up to which every group's staleness has a gradient of its own
@@ -21,7 +21,7 @@ KEPT = 6  # starts that are followed to the end
 POWERS = (-4.0, -2.0, -1.0, 2.0, 4.0)  # of speed, tried beside the usual ones where carriers cannot be chosen
 
 
-def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Found:
+def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Candidate:
     """The best of the descents from these starts, or of the few that there are to choose among.
 
     A cap that binds makes more valleys; `thorough` looks for these too.
@@ -37,8 +37,8 @@ def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], 
 
 
 def best_within_cap(
-    problem: Problem, concurrency: int, starts: Sequence[Floats], free: Sequence[Found], thorough: bool
-) -> Found:
+    problem: Problem, concurrency: int, starts: Sequence[Floats], free: Sequence[Candidate], thorough: bool
+) -> Candidate:
     """The best sampling within the cap; where none was found, the one whose largest staleness is least.
 
     `free` are the best samplings without the cap. `thorough`: carriers are chosen in any case.
@@ -74,7 +74,7 @@ def _promising(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> 
     return [ends[place] for place in np.argsort(merits, kind="stable")[:KEPT]]
 
 
-def _best(problem: Problem, concurrency: int, start: Floats) -> Found:
+def _best(problem: Problem, concurrency: int, start: Floats) -> Candidate:
     """The best within the cap in the valley of `start`."""
     if problem.fixed:
         return judged(problem, concurrency, start)
@@ -83,7 +83,7 @@ def _best(problem: Problem, concurrency: int, start: Floats) -> Found:
     return judged(problem, concurrency, sequential.best_in_valley(problem, concurrency, start))
 
 
-def _least(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> Found:
+def _least(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> Candidate:
     """A sampling within the cap from one of these starts; where there is none, the one whose staleness is least."""
     found = sorted((judged(problem, concurrency, start) for start in starts), key=lambda one: one.excess)
     way = multipliers if problem.fleet.groups > FEW else sequential

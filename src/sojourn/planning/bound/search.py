@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import MOST_TASKS, Plan, check_concurrency
+from sojourn.plan import MOST_TASKS, Plan, check_concurrency, fleet_of
 from sojourn.planning.bound.binning import Binning, binned, into_bins, width
 from sojourn.planning.bound.concurrency import best_concurrency
-from sojourn.planning.bound.expectations import parking, promises
 from sojourn.planning.bound.family import ByLabel, ByPower, Family, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Prediction, client_weights
 from sojourn.planning.bound.own import as_objective
-from sojourn.planning.bound.problem import MET, Found, Infeasible, Problem
+from sojourn.planning.bound.problem import MET, Candidate, Infeasible, Problem
 from sojourn.planning.bound.sampling import best_sampling
+from sojourn.planning.promises import parking, promises
+from sojourn.tabular import Tabular
 from sojourn.types import Floats
 
 Search = Literal["simplex", "clusters", "power", "grid"]
@@ -52,9 +54,9 @@ class Limits:
         return bool(fits and stays and plan.sampling.min() >= self.floor * (1 - 1e-9))
 
 
-@dataclass(frozen=True, eq=False)
-class Planned:
-    """A plan, what is expected of it, and how it was found."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Planned(Tabular):
+    """A plan, what is expected of it, and how it was found; it can be handed on wherever a plan is wanted."""
 
     plan: Plan
     """The plan, with its promises."""
@@ -82,6 +84,16 @@ class Planned:
     """Free numbers of the family: a warm start for a neighbouring problem."""
     binning: Binning | None = None
     """How the clients were binned, where they were too many to be planned for one by one."""
+
+    def _title(self) -> str:
+        return f"{self.plan._title()}, expected {self.prediction.value:.6g}"
+
+    def _table(self) -> dict[str, Any]:
+        return self.plan._table()
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        self.plan.save(path)
 
 
 def make_plan(
@@ -112,7 +124,7 @@ def make_plan(
     >>> planned.plan.concurrency, round(planned.prediction.value, 4)
     (14, 0.5616)
     """
-    limits = limits or Limits()
+    limits, fleet = limits or Limits(), fleet_of(fleet)
     objective = as_objective(objective)
     if seed < 0:
         raise InvalidInput(f"seed must not be negative, got {seed}")
@@ -154,7 +166,7 @@ def _search(
     seed: int,
     start: Planned | None,
     progress: Progress | None,
-) -> tuple[Found, "_Known"]:
+) -> tuple[Candidate, "_Known"]:
     known = _Known(problem, seed, progress, None if start is None else (start.plan.concurrency, start.free))
     if concurrency is not None:
         known.look(concurrency)
@@ -173,7 +185,7 @@ def _search(
 
 def _through_bins(
     problem: Problem, concurrency: int | None, limits: Limits, seed: int, progress: Progress | None
-) -> tuple[Found, "_Known", Binning]:
+) -> tuple[Candidate, "_Known", Binning]:
     """Plan for bins of clients, give every client its bin's probability, then refine on the fleet itself."""
     fleet = problem.fleet
     label = into_bins(fleet, problem.objective, BINS)
@@ -206,7 +218,7 @@ class _Known:
     ) -> None:
         self.problem = problem
         self._rough = replace(problem, rough=True)
-        self.found: dict[int, Found] = {}
+        self.found: dict[int, Candidate] = {}
         self._starts = problem.starts(AFRESH, seed)
         self._progress = progress
         self._warm = start
@@ -246,7 +258,7 @@ class _Known:
             self.found = {concurrency: self.found[concurrency]}
         return concurrency if better else None
 
-    def polished(self) -> Found:
+    def polished(self) -> Candidate:
         """The best of all, to the last digits."""
         best = self.best()
         if np.isfinite(best.value):
@@ -255,12 +267,12 @@ class _Known:
             best = self.found[concurrency]
         return best
 
-    def best(self) -> Found:
+    def best(self) -> Candidate:
         """The best of all."""
         tasks = min(self.found, key=lambda one: (self.found[one].value, one))
         return self.found[tasks]
 
-    def _keep(self, concurrency: int, found: Found) -> None:
+    def _keep(self, concurrency: int, found: Candidate) -> None:
         if concurrency not in self.found or found.value < self.found[concurrency].value:
             self.found[concurrency] = found
         if self._progress is not None:
@@ -311,7 +323,7 @@ def _most_within(cap: float) -> int:
     return MOST_TASKS if cap >= MOST_TASKS else int(cap * (1 + MET)) + 1
 
 
-def _infeasible(problem: Problem, nearest: Found) -> str:
+def _infeasible(problem: Problem, nearest: Candidate) -> str:
     tasks, least = nearest.prediction.plan.concurrency, nearest.prediction.analysis.staleness().max()
     lower = "lower the floor, " if problem.floor else ""
     return (
@@ -320,7 +332,7 @@ def _infeasible(problem: Problem, nearest: Found) -> str:
     )
 
 
-def _promised(problem: Problem, found: Found) -> Plan:
+def _promised(problem: Problem, found: Candidate) -> Plan:
     return replace(
         found.prediction.plan,
         step_size=found.prediction.scored.step_size,

@@ -50,13 +50,6 @@ def bound(step_size: float, steps: float, concurrency: int, S1: float, S2: float
     return A / (eta * (steps + 1)) + eta * L * B * S1 + eta**2 * L**2 * B * concurrency * S2
 
 
-def bound_in_time(
-    step_size: float, time: float, throughput: float, concurrency: int, S1: float, S2: float, constants: Constants
-) -> float:
-    """G(p, eta) after a time U on the clock: T = Lambda U."""
-    return bound(step_size, throughput * time, concurrency, S1, S2, constants)
-
-
 def largest_step(concurrency: int, S1: float, S2: float, constants: Constants, limit: Limit = "proof") -> float:
     """eta_max: what the proof of Theorem 1 allows, or what the theorem prints.
 

@@ -12,7 +12,7 @@ from sojourn.files import check_place, read_text, write_text
 from sojourn.report.reproduction.claim import Claim
 from sojourn.report.reproduction.experiment import Experiment
 
-Found = Sequence[tuple[Experiment, Sequence[Claim]]]
+Results = Sequence[tuple[Experiment, Sequence[Claim]]]
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
@@ -31,7 +31,7 @@ def section(experiment: Experiment, claims: Sequence[Claim], fast: bool) -> str:
     return f"{experiment.title}: {experiment.where}. Made by `{command}`.\n\n{claims_table(claims)}"
 
 
-def whole_page(found: Found, fast: bool) -> str:
+def whole_page(found: Results, fast: bool) -> str:
     """A page of its own with all claims."""
     parts = [f"## {experiment.name}\n\n{section(experiment, claims, fast)}" for experiment, claims in found]
     return "# The paper's claims, one by one\n\n" + "\n".join(parts)
@@ -47,7 +47,7 @@ def check_page(path: Path, experiments: Sequence[Experiment]) -> None:
     check_place(path, "page")
 
 
-def update_page(path: Path, found: Found, fast: bool) -> None:
+def update_page(path: Path, found: Results, fast: bool) -> None:
     """Replace the sections of these experiments on a page that has markers for them."""
     text = _read(path)
     for experiment, claims in found:

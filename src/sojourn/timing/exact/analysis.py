@@ -11,14 +11,16 @@ first served, which every task passes after its uplink: load 1/mu_s. Of its E[X_
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.frozen import Frozen, read_only
 from sojourn.laws.law import EXPONENTIAL
-from sojourn.plan import Plan
+from sojourn.plan import Plan, plan_for
+from sojourn.tabular import Tabular
 from sojourn.timing.exact.jackson import ClosedNetwork, Solver
 from sojourn.types import Floats
 
@@ -26,8 +28,8 @@ Reading = Literal["conditional", "indicator"]
 Count = Literal["between", "inclusive"]
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis(Frozen, Tabular):
     """Exact stationary values for one client of each group (exact for exponential service)."""
 
     fleet: Fleet
@@ -54,6 +56,19 @@ class Analysis:
     """Mean number of tasks at the server, waiting or being applied: E_C[X_s]."""
     server_utilisation: float = 0.0
     """Probability that the server is busy."""
+
+    def __post_init__(self) -> None:
+        for key in ("queue", "on_links", "utilisation", "sojourn", "waiting"):
+            object.__setattr__(self, key, read_only(getattr(self, key)))
+
+    def _title(self) -> str:
+        many = f"{self.fleet.clients:,} clients and {self.plan.concurrency:,} tasks in flight"
+        return f"Analysis of {many}: {self.throughput:.6g} updates per unit of time"
+
+    def _table(self) -> dict[str, Any]:
+        shown = {"name": self.fleet.name, "count": self.fleet.count, "sampling": self.plan.sampling}
+        shown |= {key: getattr(self, key) for key in ("queue", "utilisation", "sojourn", "waiting")}
+        return {**shown, "staleness": self.staleness()}
 
     def staleness(self, reading: Reading = "conditional", count: Count = "between") -> Floats:
         """Mean staleness of one client of each group.
@@ -163,7 +178,7 @@ def analyze(
     >>> analysis.staleness().round(6)
     array([2.857143, 1.142857])
     """
-    plan.check(fleet)
+    plan = plan_for(fleet, plan)
     p, mu, groups = plan.sampling, fleet.rate, fleet.groups
     link_time = fleet.link_time
     server = _server_time(server_rate)

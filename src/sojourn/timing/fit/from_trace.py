@@ -13,6 +13,7 @@ told stays as a given fleet has it.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from sojourn.fleet import Fleet
 from sojourn.laws.kind import law_class, law_names
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.own_code import names_code
+from sojourn.tabular import Tabular
 from sojourn.timing.fit import notes
 from sojourn.timing.fit.choice import CANDIDATES, Choice
 from sojourn.timing.fit.drift import drift_of, of_drift
@@ -32,8 +34,8 @@ from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit(Tabular):
     """A fleet as it was observed; the arrays have one value for each of its groups."""
 
     fleet: Fleet
@@ -64,6 +66,14 @@ class Fit:
     """What was fitted: group or client."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers should know, one sentence each."""
+
+    def _title(self) -> str:
+        return f"Fit of {self.fleet.clients:,} clients from {int(self.observations.sum()):,} durations, by {self.by}"
+
+    def _table(self) -> dict[str, Any]:
+        shown = {key: getattr(self.fleet, key) for key in ("name", "count", "rate")}
+        keys = ("rate_low", "rate_high", "observations", "censored", "p_value", "drift")
+        return {**shown, "law": [str(law) for law in self.fleet.law], **{key: getattr(self, key) for key in keys}}
 
     def save(self, path: str | Path) -> None:
         """Write the fleet as CSV or TOML."""

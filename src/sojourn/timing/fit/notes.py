@@ -56,7 +56,7 @@ def of_laws(choices: Sequence[Choice], names: Sequence[str], wanted: Law | str) 
                 "its durations themselves are the law"
             )
         elif not choice.fits:
-            said.append(f"{name}: the law {short(choice.law)} does not fit its durations ({_test(choice)})")
+            said.append(f"{name}: the law {law_in_short(choice.law)} does not fit its durations ({_test(choice)})")
     untold = [name for name, choice in zip(names, choices, strict=True) if np.isnan(choice.distance)]
     if untold and not isinstance(wanted, Law):
         said.append(f"too few durations to tell a law, exponential is assumed: {_listed(untold)}")
@@ -69,7 +69,7 @@ def _test(choice: Choice) -> str:
     return f"Kolmogorov-Smirnov distance {choice.distance:.2g}, {p}"
 
 
-def short(law: Law) -> str:
+def law_in_short(law: Law) -> str:
     """A law for a sentence or a table: an empirical one without its values."""
     return f"empirical ({len(law.durations)} values)" if law.durations else _rounded(law)
 
@@ -82,7 +82,7 @@ def of_own_laws(names: Sequence[str], choices: Sequence[Choice]) -> list[str]:
     """Clients that differ from the law of the others."""
     if not names:
         return []
-    each = [f"{name} {short(choice.law)}" for name, choice in zip(names, choices, strict=True)]
+    each = [f"{name} {law_in_short(choice.law)}" for name, choice in zip(names, choices, strict=True)]
     return [f"{len(names)} of the clients have a law of their own: {_listed(each)}"]
 
 

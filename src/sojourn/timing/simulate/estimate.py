@@ -13,17 +13,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sojourn.frozen import Frozen, read_only
 from sojourn.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Frozen):
     """A simulated mean and its standard error (NaN where only one unit, or none, has seen something)."""
 
     value: Floats
     """Estimated mean, by group or a single number."""
     error: Floats
     """Its standard error."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", read_only(np.asarray(self.value)))
+        object.__setattr__(self, "error", read_only(np.asarray(self.error)))
 
     def __str__(self) -> str:
         pairs = zip(np.atleast_1d(self.value), np.atleast_1d(self.error), strict=True)

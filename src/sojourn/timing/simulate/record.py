@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.interrupts import noted
-from sojourn.memory import check_memory
-from sojourn.plan import Plan
+from sojourn.machine_memory import check_memory
+from sojourn.plan import Plan, plan_for
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.runners import Runner, runner
 from sojourn.timing.simulate.summary import Progress, check_run
@@ -40,7 +40,7 @@ def simulate(
     engine: str = "auto",
     task_bytes: int = A_TASK,
 ) -> Trace:
-    """Simulate `steps` server steps, or until `time`, and return every task, those still in flight last.
+    """The Trace of a simulated run of `steps` server steps, or until `time`: every task, those in flight last.
 
     A run by time goes on until an update is applied after it, and a little longer. `task_bytes` is what a task will
     need of the memory; a run that does not fit is refused.
@@ -54,6 +54,7 @@ def simulate(
         raise InvalidInput(f"simulate needs steps or a time, one of them, got {steps} and {time}; give one")
     if time is not None and not 0 < time < math.inf:
         raise InvalidInput(f"time must be positive and finite, got {time}")
+    plan = plan_for(fleet, plan)
     length, seed = check_run(1 if steps is None else steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     if time is None:
@@ -64,7 +65,7 @@ def simulate(
     return Trace(**columns, metadata=_facts(run, fleet, plan, start, seed, scenario, complete=True))
 
 
-def record(
+def simulate_to_file(
     fleet: Fleet,
     plan: Plan,
     steps: int,
@@ -76,10 +77,11 @@ def record(
     engine: str = "auto",
     progress: Progress | None = None,
 ) -> bool:
-    """Simulate straight into a Parquet trace, a million rows at a time.
+    """Simulate straight into a trace file (Parquet), a million rows at a time; whether all steps were done.
 
-    On Ctrl-C the file is finished with what was done so far. Returns whether all steps were done.
+    On Ctrl-C the file is finished with what was done so far.
     """
+    plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
     with TraceWriter(path, {}) as writer, noted(twice=False) as stop:

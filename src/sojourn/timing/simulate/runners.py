@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sojourn.compiled import cold
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Plan
+from sojourn.plan import Plan, plan_for
 from sojourn.random import START, keys
 from sojourn.scenario import Scenario
 from sojourn.timing.dispatch.without_queues import Scratch, WithoutQueues
@@ -59,7 +59,7 @@ def runner(
     scene = scenario or Scenario()
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, got '{engine}'")
-    plan.check(fleet)
+    plan = plan_for(fleet, plan)
     mine = keys(seed, replication)
     rng = np.random.default_rng(int(mine[START]))
     if not scene.dispatcher.queued:

@@ -14,8 +14,7 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
-from sojourn.timing.exact.buzen import tilt
-from sojourn.types import Integers
+from sojourn.types import Floats, Integers
 
 
 def place(start: str, fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
@@ -23,6 +22,22 @@ def place(start: str, fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Int
     if start not in STARTS:
         raise InvalidInput(f"start must be one of {', '.join(STARTS)}, got '{start}'")
     return STARTS[start](fleet, plan, rng)
+
+
+def tilt(load: Floats, count: Integers, population: int) -> float:
+    """The z at which independent geometric queues with ratios theta_i z hold `population` tasks on average."""
+    shape = load / load.max()
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        ratio = shape * middle
+        if (count * ratio / (1 - ratio)).sum() < population:
+            low = middle
+        else:
+            high = middle
+    return low / float(load.max())
 
 
 def _even(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:

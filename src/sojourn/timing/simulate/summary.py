@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.interrupts import noted
-from sojourn.plan import Plan
+from sojourn.plan import Plan, plan_for
 from sojourn.scenario import Scenario
+from sojourn.tabular import Tabular
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate.drive import Stays, stays
@@ -39,8 +40,8 @@ DETAILED_GROUPS = 64  # fleets with more groups get means only, and one stalenes
 _CALL = 4_000_000  # steps between two looks at the clock and the keyboard
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary(Tabular):
     """What was simulated, by groups; every estimate carries its standard error."""
 
     fleet: Fleet
@@ -92,6 +93,19 @@ class Summary:
     queue_tail: Floats
     """Fraction of time that a client has at least k tasks, by [group, k]; empty with more than 64 groups."""
 
+    def _title(self) -> str:
+        many = f"{self.steps:,} steps of {self.fleet.clients:,} clients and {self.plan.concurrency:,} tasks"
+        return (
+            f"Summary of {many}: {self.throughput} updates per unit of time, mean staleness {self.mean_staleness:.6g}"
+        )
+
+    def _table(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"name": self.fleet.name, "count": self.fleet.count, "updates": self.arrivals}
+        for key in ("staleness", "queue", "utilisation", "sojourn", "waiting"):
+            found = getattr(self, key)
+            shown |= {key: found.value, f"{key}_error": found.error}
+        return shown
+
     def staleness_quantile(self, q: float) -> Floats:
         """Quantile of the staleness by group (exact below 128, then within 3%)."""
         if not 0 < q < 1:
@@ -134,6 +148,7 @@ def measure(
     >>> bool(abs(summary.mean_staleness - 9) < 0.05)
     True
     """
+    plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed, replications, 0 if warmup is None else warmup, workers)
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
     used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs

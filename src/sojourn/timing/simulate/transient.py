@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Plan
+from sojourn.plan import Plan, plan_for
 from sojourn.scenario import Scenario
 from sojourn.timing.simulate.runners import Runner, runner
 from sojourn.timing.simulate.summary import Progress, check_run
@@ -59,6 +59,7 @@ def transient(
     >>> curves.conditional.shape
     (2, 200)
     """
+    plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed, replications, workers=workers)
     if replications < 2:
         raise InvalidInput(f"replications must be at least 2 for a standard error, got {replications}")

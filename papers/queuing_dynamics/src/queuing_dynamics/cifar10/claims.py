@@ -10,7 +10,7 @@ from queuing_dynamics.cifar10.readings import FASTER, IDLE, PAPER, PLANNED, PURE
 from queuing_dynamics.cifar10.settled import ENDS, Standing
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.tuned import EDGES, Best
-from sojourn.experiments.cells import Found
+from sojourn.experiments.cells import EndedCell
 from sojourn.report.reproduction.claim import Claim, above, claim, numbers
 
 TITLES = {
@@ -161,7 +161,7 @@ def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Cl
 
 
 def _of_user(
-    size: Size, method: str, both: Sequence[Row], apart: Sequence[Row], runs: Mapping[int, Found], setting: str
+    size: Size, method: str, both: Sequence[Row], apart: Sequence[Row], runs: Mapping[int, EndedCell], setting: str
 ) -> Claim:
     less = f"; less AsyncSGD {_stroked(_with_range(row) for row in apart)}" if apart else ""
     keys = ("received", "staleness", "client_worst")

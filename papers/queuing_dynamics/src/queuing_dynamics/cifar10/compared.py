@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from queuing_dynamics.tuned import LAST, accuracy
-from sojourn.experiments.cells import Found
+from sojourn.experiments.cells import EndedCell
 from sojourn.experiments.statistics import AXES, common_end, end_of, interval
 
-Runs = Mapping[str, Mapping[int, Found]]
+Runs = Mapping[str, Mapping[int, EndedCell]]
 """By method, then by seed."""
 LAST_PART, LAST_MODEL = f"last {LAST:.0%}", "last model"
 MEASURES = {LAST_PART: LAST, LAST_MODEL: 0.0}
@@ -23,7 +23,7 @@ ALIKE = (30.0, 40.0)
 """Accuracies, in percent, through which runs of every method pass."""
 
 
-def read(run: Found, measure: str, axis: str, at: float) -> float:
+def read(run: EndedCell, measure: str, axis: str, at: float) -> float:
     """Accuracy of a run at a point of an axis, in percent; NaN of one that diverged."""
     return nan if run.diverged else 100 * accuracy(run.rows, axis, at, MEASURES[measure])
 
@@ -61,7 +61,7 @@ def worst_clients(runs: Runs) -> Iterator[dict[str, Any]]:
         yield {"method": method, "accuracy_from": low, "accuracy_to": high, "seeds": len(mine), **apart.named("behind")}
 
 
-def _behind(run: Found, low: float, high: float) -> float:
+def _behind(run: EndedCell, low: float, high: float) -> float:
     accuracy, worst = (100 * run.column(key) for key in ("accuracy", "client_worst"))
     alike = (low <= accuracy) & (accuracy < high)
     return float((accuracy - worst)[alike].mean()) if alike.any() else nan

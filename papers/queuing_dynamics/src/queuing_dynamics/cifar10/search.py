@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 from queuing_dynamics.cifar10.readings import Reading
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.ledger import Ledger, Marked
-from queuing_dynamics.tuned import HELD_OUT, Best, accuracy, best_of, trial_seeds
+from queuing_dynamics.tuned import HELD_OUT, Best, accuracy, reached, scores_of, trial_seeds
 from sojourn.experiments.cells import Cell
-from sojourn.experiments.tune import extended
+from sojourn.experiments.grid_search import Grids, Scores, search
 from sojourn.learning.run.config import TrainConfig
 
 GROWTH = 2
-
-Grids = dict[str, tuple[float, ...]]
 
 
 class Tried(NamedTuple):
@@ -37,18 +35,24 @@ Chosen = dict[str, tuple[Reading, Best]]
 
 def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], ledger: Ledger) -> Tried:
     """The trials of these methods under a reading, and what came of them where all have been made."""
-    grids: Grids = {method: reading.rates(method) for method in methods}
     worth = partial(accuracy, most=reading.most(size))
-    for growth in range(GROWTH + 1):
-        cells = [one for method, grid in grids.items() for one in trials(size, folder, reading, method, grid)]
+    cells: list[Marked] = []
+    means: dict[str, dict[float, float]] = {}
+
+    def look(grids: Grids) -> Scores | None:
+        cells[:] = [one for method, grid in grids.items() for one in trials(size, folder, reading, method, grid)]
         if ledger.missing(cells):
-            return Tried(cells, {})
-        best = {method: best_of(cells, method, ledger, worth) for method in methods}
-        edges = {one.edge for one in best.values()} - {""}
-        if not edges or growth == GROWTH:
-            break
-        grids = {method: extended(grid, edges) for method, grid in grids.items()}
-    return Tried(cells, best)
+            return None
+        means.update({method: reached(cells, method, ledger, worth) for method in methods})
+        return scores_of(means)
+
+    found = search({method: reading.rates(method) for method in methods}, GROWTH, look)
+    if not found.whole:
+        return Tried(cells, {})
+    chosen = found.chosen.items()
+    return Tried(
+        cells, {method: Best(rate, means[method][rate], found.edge.get(method, "")) for method, rate in chosen}
+    )
 
 
 def trials(size: Size, folder: Path, reading: Reading, method: str, rates: Iterable[float]) -> list[Marked]:

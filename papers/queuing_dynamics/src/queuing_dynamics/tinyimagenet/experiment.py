@@ -22,7 +22,7 @@ from queuing_dynamics.tinyimagenet.size import FAST, FULL, Size
 from queuing_dynamics.tinyimagenet.stages import TRAINING, Tuned, cells_of, ledger_of, trials, tuned
 from queuing_dynamics.tuned import EDGES, LAST, accuracy_in_time, worth_of
 from sojourn.csv_file import write_csv
-from sojourn.experiments.cells import Found
+from sojourn.experiments.cells import EndedCell
 from sojourn.experiments.statistics import curves, interval, standing
 from sojourn.report.reproduction.claim import Claim, claim
 from sojourn.report.reproduction.experiment import Experiment, Watch
@@ -30,7 +30,7 @@ from sojourn.report.reproduction.experiment import Experiment, Watch
 KEPT = Path(__file__).parents[1] / "results" / "tinyimagenet"
 BASELINE = "asyncsgd"
 
-Runs = dict[str, dict[int, Found]]
+Runs = dict[str, dict[int, EndedCell]]
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
@@ -54,7 +54,7 @@ def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
     return [replace(claims[0], note=f"{size.caution}; {claims[0].note}"), *claims[1:]]
 
 
-def ends(size: Size, runs: Mapping[int, Found]) -> list[float]:
+def ends(size: Size, runs: Mapping[int, EndedCell]) -> list[float]:
     """Accuracy of each run over the last part of the time, in percent; NaN of one that diverged."""
     return [nan if one.diverged else 100 * accuracy_in_time(one.rows, size.time) for one in runs.values()]
 

@@ -1,11 +1,14 @@
 """Whether the service law matters for a plan: the plan simulated under other laws, beside the exponential theory."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sojourn.fleet import Fleet
-    from sojourn.timing.exact.analysis import Analysis
+import numpy as np
+
+from sojourn.fleet import Fleet
+from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.scenario import Scenario
+from sojourn.timing.exact.analysis import Analysis
+from sojourn.timing.simulate.summary import measure
 
 MATTERS = 0.05
 ENOUGH = 1000  # updates of a group, below which its standard error is not to be trusted
@@ -35,21 +38,14 @@ class LawCheck:
         return f"{self.law}: throughput {100 * self.throughput:+.0f}%, staleness of '{self.worst}' {100 * most:+.0f}%"
 
 
-def check_laws(fleet: "Fleet", analysis: "Analysis") -> list[LawCheck]:
+def check_laws(fleet: Fleet, analysis: Analysis) -> list[LawCheck]:
     """Simulate the plan under the fleet's own laws, or under two others where all are exponential."""
-    from sojourn.laws.law import EXPONENTIAL, Law
-
     if any(law != EXPONENTIAL for law in fleet.law):
         return [_check("the fleet's own laws", fleet, analysis)]
     return [_check(text, replace(fleet, law=(Law.parse(text),) * fleet.groups), analysis) for text in OTHERS]
 
 
-def _check(name: str, fleet: "Fleet", analysis: "Analysis") -> LawCheck:
-    import numpy as np
-
-    from sojourn.scenario import Scenario
-    from sojourn.timing.simulate.summary import measure
-
+def _check(name: str, fleet: Fleet, analysis: Analysis) -> LawCheck:
     plan = replace(analysis.plan, fleet_hash=None, promises={})
     tasks = plan.concurrency
     summary = measure(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.compiled import compiled
+from sojourn.timing.simulate.start import tilt
 from sojourn.types import Floats
 
 
@@ -23,22 +24,6 @@ def _convolve(table: Floats, ratio: Floats, count: NDArray[np.int64]) -> None:
                 if carried < 1e-290:  # subnormal numbers would run sixty times slower
                     carried = 0.0
                 table[c] = carried
-
-
-def tilt(load: Floats, count: NDArray[np.int64], population: int) -> float:
-    """The z at which independent geometric queues with ratios theta_i z hold `population` tasks on average."""
-    shape = load / load.max()
-    low, high = 0.0, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        ratio = shape * middle
-        if (count * ratio / (1 - ratio)).sum() < population:
-            low = middle
-        else:
-            high = middle
-    return low / float(load.max())
 
 
 def log_constants(load: Floats, count: NDArray[np.int64], population: int) -> Floats:

@@ -1,0 +1,65 @@
+"""Flags made from the keys of a run, so that a key is told once: in `learning/run/config.py`."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sojourn.cli.arguments import joined, whole
+from sojourn.learning.run.config import keys
+from sojourn.run_keys import Key
+
+HERE = "given"  # the argument of a command in whose place its flags stand
+
+
+def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command flags for these keys, in the place of its argument `given`, which holds those that were given.
+
+    The key fleet is an argument, the others are flags; they stand in `--help` by the part of a run that they decide.
+    """
+    known = keys()
+    flags = [_parameter(known[name]) for name in names]
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+
+        def called(**arguments: Any) -> None:
+            given = {name: _value(known[name], arguments.pop(name)) for name in names if arguments[name]}
+            rest = {name: value for name, value in arguments.items() if name not in names}
+            command(**rest, **{HERE: given})
+
+        before = [one for one in own.parameters.values() if one.name != HERE]
+        made = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*flags[:1], *before, *flags[1:])]
+        called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+        called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
+        called.__annotations__ = {one.name: one.annotation for one in made}
+        return called
+
+    return decorated
+
+
+def _parameter(key: Key) -> inspect.Parameter:
+    """A key as typer reads it; whole numbers are read as text, since `1e6` is one."""
+    kind: Any = Path if key.path else str if key.whole or "float" not in key.kind else float
+    if key.name == "fleet":
+        told: Any = typer.Argument(help=key.help)
+    else:
+        told = typer.Option(
+            *([key.flag, key.short] if key.short else [key.flag]),
+            help=key.help,
+            rich_help_panel=f"Of the run: {key.part}",
+        )
+    kind = list[kind] if key.several else kind
+    return inspect.Parameter(
+        key.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
+    )
+
+
+def _value(key: Key, value: Any) -> Any:
+    if key.several:
+        return joined(value)
+    if key.path:
+        return str(value)
+    return whole(key.name.replace("_", "-"), value) if key.whole else value

@@ -1,0 +1,81 @@
+"""The best value of each algorithm on a grid, which grows for all where a best lies at its edge.
+
+So each has had as many trials in the end. What is searched for, and how a trial is judged, is left to who calls:
+`compare` judges by the end of a run, a paper may judge by a whole curve that it has kept.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from sojourn.learning.run.config import LARGEST_STEP_SIZE
+
+WIDTH = 10**0.5  # ratio of neighbouring values, where a grid of one value has none of its own
+EDGES = {"lower", "upper"}
+
+Grids = Mapping[str, tuple[float, ...]]
+"""What each algorithm is tried at, rising."""
+Scores = Mapping[str, Mapping[float, float]]
+"""By algorithm, then by value, how it was; less is better, inf = it diverged."""
+
+
+class Searched(NamedTuple):
+    """What a search found."""
+
+    grids: Grids
+    """Those looked at last."""
+    chosen: dict[str, float]
+    """Best value of each algorithm, on the last grids of which all is known."""
+    edge: dict[str, str]
+    """`lower` or `upper`, for algorithms whose best is the least or the largest of its grid all the same."""
+    whole: bool
+    """Whether all is known of the last grids."""
+
+
+def search(grids: Grids, extensions: int, look: Callable[[Grids], Scores | None]) -> Searched:
+    """Look at grids, which grow so many times at most; `look` says how each trial was, None = not all is known yet.
+
+    >>> search({"a": (1.0, 2.0)}, 2, lambda grids: {"a": {value: (value - 5) ** 2 for value in grids["a"]}})
+    Searched(grids={'a': (1.0, 2.0, 4.0, 8.0)}, chosen={'a': 4.0}, edge={}, whole=True)
+    """
+    chosen: dict[str, float] = {}
+    edge: dict[str, str] = {}
+    for extension in range(extensions + 1):
+        scores = look(grids)
+        if scores is None:
+            return Searched(grids, chosen, edge, whole=False)
+        chosen, edge = best_of(scores)
+        if not edge or extension == extensions:
+            break
+        found = set(edge.values())
+        grids = {name: extended(grid, found if len(grid) > 1 else EDGES) for name, grid in grids.items()}
+    return Searched(grids, chosen, edge, whole=True)
+
+
+def best_of(scores: Scores) -> tuple[dict[str, float], dict[str, str]]:
+    """The best value of each algorithm, of equals the first, and the edge at which it lies, if it does.
+
+    >>> best_of({"a": {0.1: 3.0, 0.3: 2.0, 1.0: 1.0}, "b": {0.1: 0.2, 0.3: 0.0, 1.0: 0.7}})
+    ({'a': 1.0, 'b': 0.3}, {'a': 'upper'})
+    """
+    chosen = {name: min(tried, key=tried.__getitem__) for name, tried in scores.items()}
+    ends = {name: (min(tried), max(tried)) for name, tried in scores.items()}
+    edge = {name: "lower" if one == ends[name][0] else "upper" for name, one in chosen.items() if one in ends[name]}
+    return chosen, edge
+
+
+def extended(grid: tuple[float, ...], edges: set[str]) -> tuple[float, ...]:
+    """The grid with one more value at each of the edges, as far away as its neighbours are from each other.
+
+    >>> extended((0.1, 0.2, 0.8), {"lower", "upper"})
+    (0.05, 0.1, 0.2, 0.8, 3.2)
+    """
+    low = WIDTH if len(grid) == 1 else grid[1] / grid[0]
+    high = WIDTH if len(grid) == 1 else grid[-1] / grid[-2]
+    below = [_rounded(grid[0] / low)] if "lower" in edges else []
+    above = [_rounded(grid[-1] * high)] if "upper" in edges and grid[-1] * high < LARGEST_STEP_SIZE else []
+    return (*below, *grid, *above)
+
+
+def _rounded(value: float) -> float:
+    """Six digits: what a person reads is what was used."""
+    return float(f"{value:.6g}")

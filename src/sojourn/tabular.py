@@ -1,0 +1,47 @@
+"""Tabular: what a result looks like in a notebook: a short repr, a table, a pandas DataFrame."""
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sojourn.errors import SojournError
+from sojourn.shown import visible
+
+MOST_ROWS = 20
+
+
+class Tabular:
+    """A result with a title and columns; a class of results defines these two."""
+
+    def _title(self) -> str:
+        """One line that says what it is."""
+        raise NotImplementedError
+
+    def _table(self) -> Mapping[str, Sequence[Any]]:
+        """Values by name, all columns of one length."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{visible(self._title())}>"
+
+    def _repr_html_(self) -> str:
+        columns = {key: list(values) for key, values in self._table().items()}
+        rows = list(zip(*columns.values(), strict=True))
+        head = "".join(f"<th>{_cell(key)}</th>" for key in columns)
+        body = "".join("<tr>" + "".join(f"<td>{_cell(one)}</td>" for one in row) + "</tr>" for row in rows[:MOST_ROWS])
+        more = f"<p>and {len(rows) - MOST_ROWS:,} more rows</p>" if len(rows) > MOST_ROWS else ""
+        return f"<p>{_cell(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def to_pandas(self) -> Any:
+        """The table as a DataFrame."""
+        try:
+            import pandas
+        except ImportError:
+            raise SojournError("to_pandas needs pandas, which is not installed; pip install pandas") from None
+        return pandas.DataFrame(dict(self._table()))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return html.escape(visible(str(value)))

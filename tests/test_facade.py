@@ -1,0 +1,284 @@
+"""Training as objects: what goes in, what comes out, what is refused and how."""
+
+import gc
+import json
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import sojourn as sj
+from sojourn.algorithms import FedBuff, Info, ServerStep, Standard, storable
+
+FLEET = sj.Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
+QUIET = {"steps": 40, "batch_size": 8, "progress": False}
+
+
+def examples(many=240):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((many, 2)).astype(np.float32)
+    return x, (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 0)
+
+
+DATA = examples()
+
+
+class Net(nn.Module):
+    """A small network."""
+
+    def __init__(self, width: int = 8):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 3))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def wide(dataset):
+    return Net(4 * dataset.classes)
+
+
+@storable("tests.facade")
+class State(NamedTuple):
+    params: torch.Tensor
+    version: int
+
+
+@dataclass(frozen=True)
+class Mine(Standard):
+    """SGD by a factor."""
+
+    server: ServerStep = field(default_factory=ServerStep)
+    factor: float = 1.0
+
+    name = "mine"
+    sends = "gradient"
+
+    def init(self, params, setting):
+        return State(params, 0)
+
+    def apply(self, state, arrival):
+        size = self.factor * self.server.step_size_at(arrival.step, arrival.time)
+        return State(state.params - size * arrival.update.as_gradient(), state.version + 1), Info()
+
+
+def model_of(run):
+    return torch.cat([tensor.reshape(-1) for tensor in run.state_dict().values()])
+
+
+def test_a_run_of_objects_is_the_run_of_their_files_and_texts(tmp_path):
+    FLEET.save(tmp_path / "fleet.csv")
+    plan = sj.Plan.by_speed(FLEET, 7, step_size=0.2)
+    plan.save(tmp_path / "plan.json")
+    keys = {"partition": "classes(k=2)", "seed": 3, **QUIET}
+    objects = sj.train(FLEET, plan, algorithm=FedBuff(size=3), **keys)
+    files = sj.train(tmp_path / "fleet.csv", tmp_path / "plan.json", algorithm="fedbuff(size=3)", **keys)
+    assert torch.equal(model_of(objects), model_of(files))
+    assert objects.config["algorithm"] == files.config["algorithm"] == "fedbuff(size=3)"
+    assert objects.trace == files.trace
+
+
+@pytest.mark.parametrize("model", [Net, Net(12), wide, "mlp(hidden=8)"], ids=["class", "instance", "function", "text"])
+def test_a_model_is_a_class_an_instance_a_function_or_a_text(model):
+    before = [one.clone() for one in model.parameters()] if isinstance(model, nn.Module) else []
+    run = sj.train(FLEET, model=model, data=DATA, **QUIET)
+    assert run.complete
+    assert run.last["received"] == 40
+    if before:
+        assert all(torch.equal(old, now) for old, now in zip(before, model.parameters(), strict=True))
+        assert not torch.equal(model_of(run), torch.cat([one.reshape(-1) for one in before]))
+
+
+class Items(torch.utils.data.Dataset):
+    """The same examples one by one."""
+
+    def __len__(self):
+        return len(DATA[0])
+
+    def __getitem__(self, row):
+        return torch.tensor(DATA[0][row]), int(DATA[1][row])
+
+
+def test_data_are_a_dataset_a_pair_of_arrays_or_a_dataset_of_pytorch():
+    forms = [DATA, (torch.tensor(DATA[0]), torch.tensor(DATA[1])), Items(), sj.Dataset.of(DATA)]
+    runs = [sj.train(FLEET, model=Net, data=data, **QUIET) for data in forms]
+    assert all(torch.equal(model_of(run), model_of(runs[0])) for run in runs)
+    assert len({run.facts["dataset_hash"] for run in runs}) == 1
+
+
+def test_what_make_plan_returns_is_a_plan_anywhere():
+    planned = sj.make_plan(FLEET, sj.goal(time=100.0), concurrency=6)
+    assert sj.analyze(FLEET, planned).throughput == sj.analyze(FLEET, planned.plan).throughput
+    assert sj.simulate(FLEET, planned, 50, seed=1) == sj.simulate(FLEET, planned.plan, 50, seed=1)
+    assert sj.measure(FLEET, planned, 50).steps == 50
+    run = sj.train(FLEET, planned, model=Net, data=DATA, **QUIET)
+    assert run.config["concurrency"] == 6
+    assert run.facts["plan_hash"] == planned.plan.hash
+
+
+def test_a_trace_is_learnt_along():
+    plan = sj.Plan.uniform(FLEET, 5)
+    trace = sj.simulate(FLEET, plan, 40, seed=9, start="even")
+    run = sj.train(FLEET, plan, trace=trace, model=Net, data=DATA, batch_size=8, progress=False)
+    assert run.trace.hash == trace.hash
+    assert run.last["received"] == 40
+
+
+def test_an_algorithm_of_ones_own_is_handed_over_with_its_numbers():
+    slow = sj.train(FLEET, model=Net, data=DATA, algorithm=Mine(factor=0.5), step_size=0.2, **QUIET)
+    same = sj.train(FLEET, model=Net, data=DATA, algorithm=Mine(), step_size=0.1, **QUIET)
+    assert torch.equal(model_of(slow), model_of(same))
+    assert slow.config["algorithm"] == f"object:{__name__}.Mine(factor=0.5)"
+
+
+def test_own_losses_metrics_and_partitions_are_functions():
+    def halves(labels, clients, rng):
+        return np.arange(len(labels)) * clients // len(labels)
+
+    def loss(output, y):
+        return nn.functional.multi_margin_loss(output, y)
+
+    def sure(output, y):
+        return output.softmax(1).amax(1)
+
+    run = sj.train(FLEET, model=Net, data=DATA, partition=halves, loss=loss, metrics=[sure], **QUIET)
+    assert 1 / 3 < run.last["sure"] < 1
+
+
+def test_a_run_is_shown_read_and_drawn(tmp_path):
+    run = sj.train(FLEET, model=Net, data=DATA, folder=tmp_path / "run", evaluate_every=10, **QUIET)
+    assert repr(run).startswith("<Run of generalized-asyncsgd on mine-")
+    assert "after 40 updates" in repr(run)
+    assert "<table>" in run._repr_html_()
+    frame = run.to_pandas()
+    assert frame["received"].tolist() == [0, 10, 20, 30, 40]
+    assert run.plot(tmp_path / "curves") is not None
+    assert (tmp_path / "curves.svg").exists()
+    again = sj.Run(tmp_path / "run")
+    assert again.last == run.last
+    net = Net()
+    net.load_state_dict(again.state_dict())
+
+
+def test_a_folder_nobody_named_goes_with_the_run():
+    run = sj.train(FLEET, model=Net, data=DATA, **QUIET)
+    folder = run.folder
+    assert folder.exists()
+    del run
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_a_run_is_taken_up_again_or_replaced(tmp_path):
+    def stop(done, total, facts):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    keys = {"model": Net, "data": DATA, "batch_size": 8, "folder": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        sj.train(FLEET, steps=40, progress=stop, checkpoint_seconds=0, **keys)
+    resumed = sj.train(FLEET, steps=40, progress=False, resume=True, **keys)
+    whole = sj.train(FLEET, model=Net, data=DATA, **QUIET)
+    assert torch.equal(model_of(resumed), model_of(whole))
+    with pytest.raises(sj.InvalidInput, match="holds a run already"):
+        sj.train(FLEET, steps=10, progress=False, **keys)
+    assert sj.train(FLEET, steps=10, progress=False, overwrite=True, **keys).last["received"] == 10
+
+
+def test_a_run_of_objects_says_on_the_command_line_where_to_go_on(tmp_path):
+    from sojourn.experiments.training import open_run
+    from sojourn.learning.run.run_config import config_of
+
+    sj.train(FLEET, model=Net, data=DATA, folder=tmp_path / "run", **QUIET)
+    config = config_of(tmp_path / "run", trust=True)
+    from sojourn import own_code
+
+    before = dict(own_code._OBJECTS)
+    own_code._OBJECTS.clear()
+    try:
+        with pytest.raises(sj.InvalidInput, match="was handed over by a Python program, which is not this one"):
+            open_run(config, tmp_path / "run", resume=True)
+    finally:
+        own_code._OBJECTS.update(before)
+
+
+@pytest.mark.slow
+def test_algorithms_plans_and_pairs_are_compared_in_processes_of_their_own(tmp_path):
+    plan = sj.Plan.by_speed(FLEET, 6)
+    both = sj.compare(
+        FLEET,
+        {"buffered": FedBuff(size=3), "by speed": plan, "mine": (Mine(factor=0.5), plan)},
+        model=Net,
+        data=DATA,
+        time=6.0,
+        seeds=2,
+        batch_size=8,
+        jobs=2,
+        folder=tmp_path / "both",
+    )
+    assert both.names == ["buffered", "by speed", "mine"]
+    assert both.complete, both.failures
+    assert repr(both) == "<Comparison of 3: buffered, by speed, mine>"
+    assert set(both.to_pandas()["algorithm"]) == set(both.names)
+    assert both.plot() is not None
+    told = json.loads((tmp_path / "both" / "summary.json").read_text())
+    assert told["complete"]
+
+
+@pytest.mark.slow
+def test_a_grid_of_values_and_objects_is_swept():
+    found = sj.sweep(
+        FLEET, {"step_size": [0.1, 0.3], "algorithm": ["asyncsgd", FedBuff(size=2)]}, model=Net, data=DATA, steps=20
+    )
+    frame = found.to_pandas()
+    assert frame["state"].tolist() == ["complete"] * 4
+    assert frame["algorithm"].tolist() == ["asyncsgd", "fedbuff(size=2)"] * 2
+
+
+def test_constants_are_measured_for_objects():
+    found = sj.calibrate(FLEET, model=Net, data=DATA, steps=40, gradients=80, points=2, directions=2)
+    assert found.constants.L > 0
+    assert found.run["data"].startswith("object:mine-")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: sj.analyze(FLEET, 200), r"plan must be a Plan, got 200; write Plan.uniform\(fleet, 200\)"),
+        (lambda: sj.simulate(FLEET, "plan.json", 5), r"plan must be a Plan, got 'plan.json'; write Plan.load"),
+        (lambda: sj.measure("fleet.csv", None, 5), r"fleet must be a Fleet, got 'fleet.csv'; write Fleet.load"),
+        (lambda: sj.train(7), "fleet must be a Fleet or the name of its file, got 7; write Fleet.of"),
+        (lambda: sj.train(FLEET, 20), r"plan must be a Plan, got 20; write Plan.uniform\(fleet, 20\)"),
+        (lambda: sj.train(FLEET, data=7), "data must be a Dataset, a pair of arrays"),
+        (lambda: sj.train(FLEET, model=7), "model"),
+        (lambda: sj.train(FLEET, algorithm=FedBuff), r"must be an object, got the class FedBuff; write FedBuff\(\)"),
+        (lambda: sj.train(FLEET, algorithm=7), "int must define name, sends"),
+        (lambda: sj.train(FLEET, stepsize=0.1), "unknown key 'stepsize'; did you mean step_size"),
+        (lambda: sj.train(FLEET, steps=[1, 2]), r"steps must be a number or a text, got \[1, 2\]"),
+        (lambda: sj.train(FLEET, trace=7), "trace must be a Trace or the name of its file, got 7"),
+        (
+            lambda: sj.train(FLEET, algorithm=FedBuff(server=ServerStep(step_size=3.0))),
+            "the step of fedbuff is the run's: leave its server out",
+        ),
+        (lambda: sj.compare(FLEET, "asyncsgd"), "algorithms must be a list of algorithms and plans, got 'asyncsgd'"),
+        (lambda: sj.Run("nowhere"), "nowhere holds no run"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_with_the_way_out(call, said):
+    with pytest.raises(sj.InvalidInput, match=said):
+        call()
+
+
+def test_nouns_and_results_have_a_short_repr_and_a_table():
+    plan = sj.Plan.uniform(FLEET, 5)
+    trace = sj.simulate(FLEET, plan, 50)
+    shown = [FLEET, plan, trace, sj.analyze(FLEET, plan), sj.measure(FLEET, plan, 100), sj.fit(trace, FLEET)]
+    for one in shown:
+        assert repr(one).startswith("<")
+        assert len(repr(one)) < 200
+        assert "<table>" in one._repr_html_()
+        assert len(one.to_pandas()) in (2, len(trace))
+    assert repr(FLEET) == "<Fleet of 10 clients: 6 fast at 4, 4 slow at 1>"
