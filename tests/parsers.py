@@ -17,7 +17,6 @@ import torch
 from sojourn import Fleet, Law, Plan, analyze
 from sojourn.availability import Availability
 from sojourn.calibration import Calibration
-from sojourn.cli import promises
 from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
@@ -39,6 +38,7 @@ from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
 from sojourn.plan_text import plan_of
+from sojourn.planning import promises
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper

@@ -478,3 +478,10 @@ def test_a_damaged_file_is_unreadable(run):
         path.write_text(path.read_text()[:100])
     with pytest.raises(UnreadableFile):
         resume(run)
+
+
+def test_laws_and_dispatchers_of_ones_own_are_code_that_a_run_names():
+    config = TrainConfig(
+        "fleet.csv", law="gamma(shape=2); slow=mine:Law(a=1)", uplink="1e5:gamma(shape=2)", dispatcher="mine:Dispatcher"
+    )
+    assert config.code == {"law": "gamma(shape=2); slow=mine:Law(a=1)", "dispatcher": "mine:Dispatcher"}

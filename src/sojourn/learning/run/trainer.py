@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
 from sojourn.folders import taken
 from sojourn.interrupts import noted
@@ -389,7 +389,7 @@ def together(
         halt = stop or held.enter_context(noted(twice=True))
         try:
             return run_courses([(course(run, halt), run.built.executor) for run in runs])
-        except Diverged:
+        except (Diverged, UnwritableFile):
             raise
         except Exception:  # most likely in the user's own model
             for run in runs:
