@@ -7,32 +7,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import Analysis, Fleet, Law, Plan, analyze
+from sojourn.timing.exact.capped import CappedNetwork, capped_network
 from sojourn.timing.simulate.start import place
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fleet, uniform p, and C tasks."""
+    """A fleet, uniform p, and C tasks, each client with as many as the cap allows."""
 
     name: str
     fleet: Fleet
     concurrency: int
     start: str = "stationary"
+    cap: int | None = None
 
     @property
     def plan(self) -> Plan:
         """Every client with the same probability."""
-        return Plan.uniform(self.fleet, concurrency=self.concurrency)
+        return Plan.uniform(self.fleet, concurrency=self.concurrency, cap=self.cap)
 
     @property
     def exact(self) -> NDArray[np.float64]:
         """Mean staleness of one client of each group, exact where service is exponential."""
-        return self._exponential.staleness()
+        return self._exponential.staleness() if self.cap is None else self._capped.staleness
 
     @property
     def throughput(self) -> float:
         """Server steps per unit of simulated time, exact where service is exponential."""
-        return float(self._exponential.throughput)
+        return float((self._exponential if self.cap is None else self._capped).throughput)
+
+    @property
+    def _capped(self) -> CappedNetwork:
+        return capped_network(replace(self.fleet, law=()), self.plan.sampling, self.concurrency, self.cap)
 
     @property
     def _exponential(self) -> Analysis:
@@ -74,6 +80,11 @@ class Side(Protocol):
 CASES = (
     Case("n=10, C=1000", Fleet.of(fast=(5, 1.2), slow=(5, 1.0)), 1000),
     Case("n=100, C=100", Fleet.of(fast=(50, 4.0), slow=(50, 1.0)), 100),
+)
+
+ONE_EACH_CASES = (
+    Case("n=100, C=50, cap 1", Fleet.of(fast=(90, 8.0), slow=(10, 1.0)), 50, cap=1),
+    Case("n=1e6, C=3e5, cap 1", Fleet.of(fast=(900_000, 8.0), slow=(100_000, 1.0)), 300_000, "one-each", cap=1),
 )
 
 EVENT_CASES = tuple(

@@ -21,12 +21,13 @@ import exact
 import figure
 import long_run
 import numpy as np
+import one_each_sides
 import simpy_peer
 import train_peers
 import training
 import wave_rows
 from c_compiler import compiler
-from case import CASES, EVENT_CASES, Case, Side
+from case import CASES, EVENT_CASES, ONE_EACH_CASES, Case, Side
 from events_side import Events
 from figure import Figure
 from sojourn_side import Sojourn
@@ -53,7 +54,8 @@ EVENT_SIDES: Sides = (
     (simpy_peer.Resources, 10_000, 100.0),
     (simpy_peer.BareEvents, 20_000, None),
 )
-IN_C = (c_peer.CLoop, c_event_peer.CTree)
+ONE_EACH_SIDES: Sides = ((one_each_sides.OneEach, 500_000, None), (one_each_sides.COneEach, 500_000, 0.5))
+IN_C = (c_peer.CLoop, c_event_peer.CTree, one_each_sides.COneEach)
 
 
 def main() -> None:
@@ -76,6 +78,8 @@ def main() -> None:
     print(figure.HEAD)
     for case in CASES:
         _print(f"a step, {case.name}", simulators(case, SIDES, arguments.rounds))
+    for case in ONE_EACH_CASES:
+        _print(f"a step, {case.name}", simulators(case, ONE_EACH_SIDES, arguments.rounds))
     for case in EVENT_CASES:
         _print(f"an event step, {case.name}", simulators(case, EVENT_SIDES, arguments.rounds))
     _print("exact, n=1000, C=1e4", exact.against_line(arguments.rounds))

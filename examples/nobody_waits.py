@@ -84,7 +84,7 @@ def fleets(size: Size) -> list[dict[str, Any]]:
         for share in (0.5, 1.0):
             for cap in CAPS:
                 plan = Plan.uniform(fleet, tasks_of(fleet, cap, share), cap=cap)
-                rows += exact_and_simulated(fleet, plan, size, fleet=title, cap=name(cap))
+                rows += exact_and_simulated(fleet, plan, size, world=title, cap=name(cap))
     return rows
 
 
@@ -171,8 +171,8 @@ def bars(rows: list[dict[str, Any]], out: Path) -> None:
     """Throughput of the three fleets by cap, one task per client."""
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.4), layout="constrained")
-    for axis, title in zip(axes, dict.fromkeys(row["fleet"] for row in rows), strict=True):
-        mine = [row for row in rows if row["fleet"] == title and row["group"] == "slow"]
+    for axis, title in zip(axes, dict.fromkeys(row["world"] for row in rows), strict=True):
+        mine = [row for row in rows if row["world"] == title and row["group"] == "slow"]
         most = max(row["tasks"] for row in mine)
         full = [row for row in mine if row["tasks"] == most]
         axis.bar([row["cap"] for row in full], [row["throughput"] for row in full], color=COLOURS[: len(full)])

@@ -2,10 +2,11 @@
 
 Dispatchers decide who gets the next task; the text form is used on the command line.
 
-routed      client drawn by p; a busy client queues it (the paper's network, and the default)
+routed      client drawn by p; a busy client queues it (the paper's network, and the default); under a cap of the plan
+            drawn by p among those with room
 pure        the client that has just finished
 shuffled    clients in a random order, a new order when all have had their turn
-idle        uniform over the clients without a task (needs C <= n)
+idle        drawn by p among the clients without a task (needs C <= n): another word for a cap of 1
 rounds      C clients drawn without replacement; the server waits for all (or the first `wait`), then `interaction`
 periodic    every client works by itself, up to K local steps; each `waiting + interaction` the server calls `contacts`
             clients, interrupts them and takes what they have done

@@ -68,7 +68,7 @@ class Trace(Frozen, Tabular):
     client: NDArray[np.int32]
     """Number of the client in the fleet."""
     prob: NDArray[np.float64]
-    """Probability with which the client was drawn; its weight is 1/(n prob)."""
+    """Share of the client in all updates, believed when the task was sent; its unbiased weight is 1/(n prob)."""
     dispatched_at: NDArray[np.float64]
     """Server clock when the task left; NaN = not yet, here and below."""
     started_at: NDArray[np.float64]
@@ -86,7 +86,7 @@ class Trace(Frozen, Tabular):
     fate: NDArray[np.int8]
     """APPLIED, IN_FLIGHT, DROPPED, REFUSED or LOST."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Facts about the whole: origin, seed, start, hashes of fleet and plan."""
+    """Facts about the whole: origin, seed, start, hashes of fleet and plan; `prob`: exact, estimated or drawn."""
 
     def __post_init__(self) -> None:
         for key, kind in COLUMNS.items():

@@ -114,7 +114,7 @@ def simulate(
     skipped = None if warmup is None else whole("warmup", warmup)
     origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed), "scenario": scenario, "engine": engine}
     check_run(length, origin["seed"], number_of_runs, skipped or 0)
-    if first_use(loaded, scenario, engine):
+    if first_use(loaded, scenario, engine, chosen):
         typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
     with made(out) if out is not None and trace_path and summary_path else nullcontext():
         if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):

@@ -87,7 +87,7 @@ def _trace(text, tasks=5, steps=1000, links=()):
 def test_the_idle_dispatcher_as_a_strangers_class_gives_the_same_run_bit_for_bit():
     ours, theirs = _trace("idle"), _trace("idle-twin")
     assert ours.client.tobytes() == theirs.client.tobytes()
-    assert ours.prob[5:].tobytes() == theirs.prob[5:].tobytes()
+    assert set(theirs.prob[5:].tolist()) == {1 / 6}  # of one of those idle, which no weight can be made of
     assert ours.applied_at.tobytes() == theirs.applied_at.tobytes()
 
 

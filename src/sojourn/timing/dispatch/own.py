@@ -26,8 +26,8 @@ def choose_own(e: "Engine", finisher: int) -> tuple[int, float]:
     client, prob, key = call_choice(
         world.own,
         e.order,
-        e.idle,
-        np.int64(world.idlers),
+        e.room,
+        np.int64(e.pools[0].size),
         e.numbers,
         world.own_first,
         world.own_size,

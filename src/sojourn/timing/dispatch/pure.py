@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @hot
 def choose_pure(e: "Engine", finisher: int) -> tuple[int, float]:
     """Whoever is back gets the next task."""
-    return finisher, 1.0 / e.clients.size
+    return finisher, e.groups[e.clients[finisher].group].share
 
 
 @register

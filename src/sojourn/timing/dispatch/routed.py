@@ -1,4 +1,7 @@
-"""routed: a client drawn by its sampling probability; a busy one queues the task. The paper's network, the default."""
+"""routed: a client drawn by its sampling probability; a busy one queues the task. The paper's network, the default.
+
+Under a cap it is drawn by the same numbers among the clients with room: see `room`.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +30,7 @@ def choose_routed(e: "Engine") -> tuple[int, float]:
         key += MOVE
         client += np.int64(np.uint32(unit(mix(key)) * members))
     e.world[0].routing = key
-    return client, e.groups[group].sampling
+    return client, e.groups[group].share
 
 
 @register

@@ -23,7 +23,7 @@ def choose_shuffled(e: "Engine") -> tuple[int, float]:
     e.world[0].turn = (turn + 1) % clients
     other = turn + np.int64(unit(mix(key)) * (clients - turn))
     e.order[turn], e.order[other] = e.order[other], e.order[turn]
-    return e.order[turn], 1.0 / clients
+    return e.order[turn], e.groups[e.clients[e.order[turn]].group].share
 
 
 @register

@@ -14,10 +14,12 @@ from sojourn.laws.law import Law
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.dispatch.own import check_fault, prepare
+from sojourn.timing.dispatch.room import NO_CAP, full_pools
+from sojourn.timing.shares import Shares, as_dispatched
 from sojourn.timing.simulate import engine
 from sojourn.timing.simulate.alias import alias_table
 from sojourn.timing.simulate.draws import LAW, law_fields, stream
-from sojourn.timing.simulate.engine import NOBODY, OWN, PAUSED, ROUTED, TOGGLES, Engine
+from sojourn.timing.simulate.engine import NOBODY, OWN, PAUSED, ROOM, ROUTED, TOGGLES, Engine
 from sojourn.timing.simulate.event_tree import IDS, NO_SEAT, empty, push
 from sojourn.timing.simulate.jump_chain import Tally, staleness_bin, tally
 from sojourn.timing.simulate.schedules import SCHEDULE, first_toggle, schedule_fields
@@ -76,10 +78,26 @@ _KEYS = {"routing": 0, "service_key": 1, "server_key": 4, "uplink_key": 5, "down
 _KEYS |= {"loss_key": 7, "toggle_key": 8}
 
 
-def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]) -> Engine:
-    """A run at its beginning: `queues` initial tasks sent to each client at time 0 with the model of step 0."""
+def build(
+    fleet: Fleet,
+    plan: Plan,
+    scenario: Scenario,
+    queues: Integers,
+    keys: NDArray[np.uint64],
+    under_way: tuple[Integers, Floats] | None = None,
+) -> Engine:
+    """A run at its beginning: `queues` initial tasks sent to each client at time 0 with the model of step 0.
+
+    `under_way` says of the clients with a task where it is, and the time left to it there; else all are sent now.
+    """
     plan.check(fleet)
     scenario.dispatcher.kind.check(fleet, plan)
+    plan = as_dispatched(plan, scenario)
+    if plan.capped and (scenario.dispatcher.name == "shuffled" or scenario.dispatcher.own is not None):
+        raise InvalidInput(
+            f"dispatcher {scenario.dispatcher.name} does not ask who has room, got a plan with a cap; "
+            "use routed, or a plan without a cap"
+        )
     if max(fleet.clients, plan.concurrency) > IDS:
         raise InvalidInput(f"the event engine takes up to {IDS:,} clients and tasks, got more; use the jump chain")
     numbers: list[float] = [0.0]
@@ -88,25 +106,34 @@ def build(fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: 
     own = scenario.dispatcher.own
     if own is not None:
         prepare(world, own, fleet, plan, numbers)
+    if plan.capped and world["dispatcher"][0] == ROUTED:
+        world["dispatcher"] = ROOM
+    groups = _groups(fleet, plan, scenario, numbers)
+    pools, room, places = _room(groups, fleet, plan, own is not None)
+    believed = Shares(fleet, plan, scenario, queues)
+    world["estimated"] = own is None and scenario.dispatcher.queued and not believed.exact
+    if world["dispatcher"][0] != ROOM or world["estimated"][0]:  # else they are told when they are asked for
+        groups["share"] = believed.by_group if own is None and scenario.dispatcher.queued else 1 / fleet.clients
     made = Engine(
         world=world,
-        groups=_groups(fleet, plan, scenario, numbers),
+        groups=groups,
         clients=np.zeros(fleet.clients, engine.CLIENT),
         slots=np.zeros(int(queues.sum()), engine.SLOT),
         tree=tree,
         seats=seats,
         numbers=np.array(numbers),
-        idle=np.arange(fleet.clients + 1),
+        pools=pools,
+        room=room,
+        received=np.zeros(fleet.clients if world["estimated"][0] else 1, np.int64),
         order=np.arange(fleet.clients) if own is None else np.zeros(fleet.clients, np.int64),
     )
     made.world["changing"] = any(item.changes or item.drift for item in scenario.availability)
-    made.world["idlers"] = fleet.clients
     made.world["seats"] = made.world["free"] = number
     made.world["hole"] = NO_SEAT
     made.clients["group"] = fleet.group_of_client
-    made.clients["idle_place"] = np.arange(fleet.clients)
+    made.clients["room_place"] = places
     made.clients["remaining"] = np.nan
-    _open(made, queues, tally(fleet.groups, 2, 1))
+    _open(made, queues, *(under_way or (np.empty(0, np.int64), np.empty(0))), tally(fleet.groups, 2, 1))
     return made
 
 
@@ -131,7 +158,7 @@ def _world(scenario: Scenario, keys: NDArray[np.uint64], numbers: list[float]) -
 
 def _groups(fleet: Fleet, plan: Plan, scenario: Scenario, numbers: list[float]) -> Records:
     groups = np.zeros(fleet.groups, engine.GROUP)
-    groups["first"], groups["members"], groups["sampling"] = fleet.first_client, fleet.count, plan.sampling
+    groups["first"], groups["members"] = fleet.first_client, fleet.count
     groups["keep"], groups["other"] = alias_table(fleet.count * plan.sampling)
     groups["service_time"] = 1 / fleet.rate
     groups["uplink_time"], groups["downlink_time"] = 1 / fleet.uplink_rate, 1 / fleet.downlink_rate
@@ -144,6 +171,20 @@ def _groups(fleet: Fleet, plan: Plan, scenario: Scenario, numbers: list[float]) 
     return groups
 
 
+def _room(groups: Records, fleet: Fleet, plan: Plan, own: bool) -> tuple[Records, Integers, Integers]:
+    """Lists of the clients with room, all of them: by weight, or, for a dispatcher of one's own, of idle ones."""
+    groups["weight"] = 1.0 if own or not plan.capped else plan.sampling / plan.sampling.max()
+    groups["cap"] = 1 if own else np.minimum(plan.cap, NO_CAP)
+    groups["weight_class"], pools, listed, places = full_pools(groups["weight"], fleet.count)
+    return pools, np.append(listed, 0), places
+
+
+def tell_shares(e: Engine, share: Floats) -> None:
+    """Let the run know the shares, before anything of it is recorded; tasks on their way get theirs too."""
+    e.groups["share"] = share
+    e.slots["prob"] = share[e.clients["group"][e.slots["client"]]]
+
+
 def _fill(records: Records, prefix: str, laws: Sequence[Law], numbers: list[float]) -> None:
     rows = law_fields(laws, numbers)
     for index, (name, _) in enumerate(LAW):
@@ -151,7 +192,7 @@ def _fill(records: Records, prefix: str, laws: Sequence[Law], numbers: list[floa
 
 
 @bare
-def _open(e: Engine, queues: Integers, nothing: Tally) -> None:
+def _open(e: Engine, queues: Integers, stage: Integers, left: Floats, nothing: Tally) -> None:
     """Set the clients' comings and goings, and send the initial tasks."""
     for client in range(queues.size):
         there, changes = first_toggle(e.groups, e.clients[client].group, client, e.world[0].toggle_key, e.numbers)
@@ -161,9 +202,12 @@ def _open(e: Engine, queues: Integers, nothing: Tally) -> None:
             push(e.world, e.tree, e.seats, changes, client, TOGGLES)
     slot = 0
     for client in range(queues.size):
-        prob = e.groups[e.clients[client].group].sampling if e.world[0].dispatcher == ROUTED else 1.0 / queues.size
+        prob = e.groups[e.clients[client].group].share
         for _ in range(queues[client]):
-            engine.send(e, nothing, slot, client, prob, e.world[0].local_steps, 0.0)
+            if stage.size > 0:
+                engine.find(e, nothing, slot, client, prob, e.world[0].local_steps, stage[slot], left[slot])
+            else:
+                engine.send(e, nothing, slot, client, prob, e.world[0].local_steps, 0.0)
             slot += 1
 
 
@@ -217,7 +261,7 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, beg
             sums.bins[group if by_group else 0, staleness_bin(staleness)] += 1
             times.sojourn[group] += e.world[0].clock - task.dispatched_at
             times.waiting[group] += task.started_at - task.reached_at
-            e.world[0].step += 1
+            engine.count_in(e, client)
             done += 1
         else:
             times.lost[group] += 1
@@ -257,6 +301,8 @@ class OnlineEngine(Clock):
         self, fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]
     ) -> None:
         self._run = build(fleet, plan, scenario, queues, keys)
+        if self._run.world["dispatcher"][0] == ROOM and not self._run.world["estimated"][0]:
+            tell_shares(self._run, Shares(fleet, as_dispatched(plan, scenario), scenario, queues).by_group)
         self._sums = tally(fleet.groups, 2, 1)
         self._patience = Patience(self._run)
         self._last: Task | None = None
@@ -299,7 +345,8 @@ class OnlineEngine(Clock):
             applied=bool(applied),
         )
         engine.free(self._run, ended.client)
-        self._run.world["step"] += int(applied)
+        if applied:
+            engine.count_in(self._run, ended.client)
         self._last = ended
         return ended
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from sojourn.compiled import bare, hot
 from sojourn.random import mix, unit
-from sojourn.timing.dispatch.idle import choose_idle
 from sojourn.timing.dispatch.own import choose_own
 from sojourn.timing.dispatch.pure import choose_pure
+from sojourn.timing.dispatch.room import choose_room, give_room, take_room
 from sojourn.timing.dispatch.routed import choose_routed
 from sojourn.timing.dispatch.shuffled import choose_shuffled
+from sojourn.timing.simulate.capped_start import DOWN, SERVICE
 from sojourn.timing.simulate.draws import LAW, PIECE, draw, named
 from sojourn.timing.simulate.event_tree import FACTS, clear, id_of, kind_of, pop, push
 from sojourn.timing.simulate.jump_chain import Tally
@@ -26,8 +27,8 @@ from sojourn.timing.simulate.schedules import SCHEDULE, finish, next_toggle, wor
 from sojourn.types import Floats, Integers, Records
 
 SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
-ROUTED, PURE, SHUFFLED, IDLE, OWN = range(5)  # dispatchers; the last two keep a list of idle clients
-CODES = {"routed": ROUTED, "pure": PURE, "shuffled": SHUFFLED, "idle": IDLE}
+ROUTED, PURE, SHUFFLED, ROOM, OWN = range(5)  # dispatchers; the last two keep lists of the clients with room
+CODES = {"routed": ROUTED, "pure": PURE, "shuffled": SHUFFLED, "idle": ROOM}
 NOBODY, PAUSED = -1, -2  # instead of a slot: no task will ever end; too many events without one
 
 
@@ -37,8 +38,9 @@ def _law(prefix: str) -> list[tuple[str, str]]:
 
 GROUP = np.dtype(
     [
-        *[("first", "u4"), ("members", "u4"), ("sampling", "f8")],
+        *[("first", "u4"), ("members", "u4"), ("share", "f8")],  # of all updates, believed of one client
         *[("keep", "f8"), ("other", "i8")],  # alias table over groups
+        *[("weight", "f8"), ("cap", "u4"), ("weight_class", "u4")],  # where only those with room are drawn
         *[("service_time", "f8"), *_law("service")],  # mean of one local step
         *[("uplink_time", "f8"), *_law("uplink"), ("downlink_time", "f8"), *_law("downlink")],
         *SCHEDULE,
@@ -48,7 +50,7 @@ CLIENT = np.dtype(
     [
         *[("group", "u4"), ("head", "u4"), ("tail", "u4"), ("length", "u4")],
         *[("service", "u8"), ("sent", "i8"), ("toggled", "i8")],  # the next draw: its piece of the stream, or its nth
-        *[("outstanding", "u4"), ("idle_place", "u4"), ("there", "u4"), ("seat", "u4")],
+        *[("outstanding", "u4"), ("room_place", "u4"), ("there", "u4"), ("seat", "u4")],
         *[("remaining", "f8")],  # work of the service that stopped when the client left, else NaN
     ]
 )
@@ -64,7 +66,7 @@ WORLD = np.dtype(
         *[("dispatcher", "i8"), ("local_steps", "i8"), ("one_draw", "i8"), ("changing", "i8")],
         *[("server_time", "f8"), *_law("server")],
         *[("server_head", "i8"), ("server_tail", "i8"), ("server_length", "i8"), ("server_nth", "i8")],
-        *[("turn", "i8"), ("idlers", "i8"), ("routing", "u8"), ("service_key", "u8"), ("server_key", "u8")],
+        *[("turn", "i8"), ("estimated", "i8"), ("routing", "u8"), ("service_key", "u8"), ("server_key", "u8")],
         *[("uplink_key", "u8"), ("downlink_key", "u8"), ("loss_key", "u8"), ("toggle_key", "u8")],
         *[("own", "i8"), ("own_first", "i8"), ("own_size", "i8")],  # a dispatcher of one's own, and its numbers
         *[("fault", "i8"), ("wrong_client", "i8"), ("wrong_prob", "f8")],
@@ -82,7 +84,9 @@ class Engine(NamedTuple):
     tree: Records  # of events, and their seats
     seats: Records
     numbers: Floats  # measured durations, tables of comings and goings, changes of rates
-    idle: Integers  # clients without a task, the first world.idlers of them
+    pools: Records  # classes of weights
+    room: Integers  # clients with room for a task, class by class
+    received: Integers  # updates of each client, where its share is estimated
     order: Integers  # shuffled: the clients' turns; a dispatcher of one's own: tasks of each client
 
 
@@ -266,57 +270,64 @@ def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
 
 @hot
 def choose(e: Engine, finisher: int) -> tuple[int, float]:
-    """The client that gets the next task, and the probability with which it was drawn."""
+    """The client that gets the next task, and its share of all updates as far as is known."""
     dispatcher = e.world[0].dispatcher
-    if dispatcher == PURE:
-        return choose_pure(e, finisher)
-    if dispatcher == IDLE:
-        return choose_idle(e)
-    if dispatcher == SHUFFLED:
-        return choose_shuffled(e)
     if dispatcher == OWN:
         return choose_own(e, finisher)
-    return choose_routed(e)
+    if dispatcher == PURE:
+        client, share = choose_pure(e, finisher)
+    elif dispatcher == ROOM:
+        client, share = choose_room(e, finisher)
+    elif dispatcher == SHUFFLED:
+        client, share = choose_shuffled(e)
+    else:
+        client, share = choose_routed(e)
+    if e.world[0].estimated:
+        return client, (e.received[client] + share * e.clients.size) / (e.world[0].step + e.clients.size)
+    return client, share
+
+
+@hot
+def count_in(e: Engine, client: int) -> None:
+    """An update of the client is applied."""
+    e.world[0].step += 1
+    if e.world[0].estimated:
+        e.received[client] += 1
 
 
 @hot
 def free(e: Engine, client: int) -> None:
-    """One task of the client has ended; dispatchers that ask who is idle need to know."""
-    if e.world[0].dispatcher < IDLE:
+    """One task of the client has ended; dispatchers that ask who has room need to know."""
+    if e.world[0].dispatcher < ROOM:
         return
     if e.world[0].dispatcher == OWN:
         e.order[client] -= 1
-    e.clients[client].outstanding -= 1
-    if e.clients[client].outstanding == 0:
-        size = e.world[0].idlers
-        e.idle[size] = client
-        e.clients[client].idle_place = size
-        e.world[0].idlers = size + 1
+    give_room(e, client)
 
 
 @hot
-def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, began: float) -> None:
-    """Dispatch a task in `slot` to `client`, now, with the model of the present step."""
-    now = e.world[0].clock
+def note_sent(e: Engine, slot: int, client: int, prob: float, work: int) -> None:
+    """Write down that a task in `slot` goes to `client`, now, with the model of the present step."""
     task = e.slots[slot]
     task.client = client
     task.nth = e.clients[client].sent
     task.work = work
     task.prob = prob
     task.dispatched_step = e.world[0].step
-    task.dispatched_at = now
+    task.dispatched_at = e.world[0].clock
     task.reached_at = task.started_at = task.finished_at = np.nan
     e.clients[client].sent += 1
-    if e.world[0].dispatcher >= IDLE:
+    if e.world[0].dispatcher >= ROOM:
         if e.world[0].dispatcher == OWN:
             e.order[client] += 1
-        e.clients[client].outstanding += 1
-        if e.clients[client].outstanding == 1:
-            size = e.world[0].idlers - 1
-            e.world[0].idlers = size
-            last, place = e.idle[size], e.clients[client].idle_place
-            e.idle[place] = last
-            e.clients[last].idle_place = place
+        take_room(e, client)
+
+
+@hot
+def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, began: float) -> None:
+    """Dispatch a task in `slot` to `client`, now, with the model of the present step."""
+    note_sent(e, slot, client, prob, work)
+    now = e.world[0].clock
     law = e.groups[e.clients[client].group]
     if law.downlink_time == 0.0:
         join(e, sums, slot, now, began)
@@ -328,6 +339,21 @@ def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int,
         law.downlink_first,
         law.downlink_size,
         e.numbers,
-        named(e.world[0].downlink_key, client, task.nth),
+        named(e.world[0].downlink_key, client, e.slots[slot].nth),
     )
     push(e.world, e.tree, e.seats, now + x * law.downlink_time, slot, REACHES)
+
+
+@bare
+def find(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, stage: int, left: float) -> None:
+    """A task that is under way when the run begins: the time left to it on a link, or in service."""
+    note_sent(e, slot, client, prob, work)
+    if stage == DOWN:
+        push(e.world, e.tree, e.seats, left, slot, REACHES)
+    elif stage == SERVICE:
+        e.clients[client].remaining = left
+        join(e, sums, slot, 0.0, 0.0)
+        e.slots[slot].started_at = 0.0
+    else:
+        e.slots[slot].reached_at = e.slots[slot].started_at = e.slots[slot].finished_at = 0.0
+        push(e.world, e.tree, e.seats, left, slot, RETURNS)

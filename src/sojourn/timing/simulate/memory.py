@@ -50,7 +50,7 @@ def memory_of(summary: Summary, exact: Analysis) -> Memory:
     >>> round(found.settling), round(found.staleness), found.short
     (10273, 1949, True)
     """
-    routed = summary.dispatcher == "routed"
+    routed = summary.dispatcher == "routed" and not summary.plan.capped
     seen = summary.staleness.value[summary.arrivals >= SEEN]
     stale = [0.0, *seen, *(exact.staleness() if routed else [])]
     if summary.dispatcher in QUEUED or summary.dispatcher not in HOMES:

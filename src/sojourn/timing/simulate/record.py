@@ -119,6 +119,7 @@ def _facts(
     return {
         "origin": "simulated",
         "engine": run.name,
+        "prob": run.prob,
         **(scenario or Scenario()).facts,
         "steps": run.steps,
         "complete": complete,

@@ -1,6 +1,8 @@
 """One run, whatever drives it: the jump chain, the event engine, rounds or periods behind one interface."""
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from threading import Event
 from typing import Any, Protocol
 
@@ -14,7 +16,9 @@ from sojourn.plan import Plan, plan_for
 from sojourn.random import START, keys
 from sojourn.scenario import Scenario
 from sojourn.timing.dispatch.without_queues import Scratch, WithoutQueues
-from sojourn.timing.simulate import drive, jump_chain
+from sojourn.timing.shares import KNOWN, Shares, as_dispatched, as_served
+from sojourn.timing.simulate import drive, jump_chain, one_each
+from sojourn.timing.simulate.capped_start import stages
 from sojourn.timing.simulate.engine import Engine
 from sojourn.timing.simulate.jump_chain import Tally
 from sojourn.timing.simulate.start import place
@@ -22,6 +26,7 @@ from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT
 
 Columns = Mapping[str, NDArray[Any]]
 ENGINES = ("auto", "jump chain", "events")
+DRAWN = "drawn"  # prob is what the dispatcher says of its draw
 _PIECE = 100_000
 _ROWS = 4_000_000  # tasks of rounds that are held at once
 
@@ -30,6 +35,8 @@ class Runner(Protocol):
     """A run that can be advanced, either tallied or recorded."""
 
     name: str
+    prob: str
+    """What the column `prob` of its tasks is: exact or estimated shares, or as drawn."""
 
     @property
     def steps(self) -> int:
@@ -66,27 +73,51 @@ def runner(
         if engine == "jump chain":
             raise InvalidInput(f"the jump chain knows only routed tasks, got {scene.dispatcher.name}; use engine auto")
         return _Rounds(fleet, plan, scene, mine)
-    if start == "stationary" and not (scene.plain and fleet.exponential):
+    scene.dispatcher.kind.check(fleet, plan)
+    held = as_dispatched(plan, scene)
+    if start == "stationary":
+        held = _settled(fleet, held, scene)
+    queues = place(start, as_served(fleet, scene), held, rng)
+    if engine == "jump chain":
+        _check_jumps(fleet, held, scene)
+    if engine == "jump chain" or (engine == "auto" and _jumps(fleet, plan, scene)):
+        return _OneEach(fleet, held, queues, mine) if held.capped else _JumpChain(fleet, plan, queues, mine)
+    under_way = None
+    if start == "stationary" and held.one_each and not (fleet.exponential and scene.local_steps == 1):
+        under_way = stages(fleet, 1 if scene.one_draw else scene.local_steps, np.flatnonzero(queues), rng)
+    return _Events(fleet, plan, scene, queues, mine, under_way)
+
+
+def _settled(fleet: Fleet, plan: Plan, scene: Scenario) -> Plan:
+    """The plan whose stationary law a run may begin with; an error where it is not known."""
+    alone = math.isinf(scene.server_rate) and not scene.availability
+    name = scene.dispatcher.name
+    if alone and name == "pure" and plan.concurrency == fleet.clients:
+        return replace(plan, cap=np.ones(fleet.groups))
+    simple = fleet.exponential and (scene.local_steps == 1 or scene.one_draw)
+    if not (alone and name in ("routed", "idle") and (plan.one_each or simple)):
         raise InvalidInput(
-            "start stationary needs the paper's network (exponential, routed, no links, no server time), "
-            "this scenario has more; use start even or routed"
+            "start stationary needs the paper's network (exponential, routed, no links, no server time), or a cap of 1 "
+            "and no server time, this scenario has more; use start even or routed"
         )
-    queues = place(start, fleet, plan, rng)
-    plain = scene.plain and fleet.exponential
-    if engine == "jump chain" and not plain:
+    return plan
+
+
+def _check_jumps(fleet: Fleet, plan: Plan, scene: Scenario) -> None:
+    """An error where neither jump chain draws this run."""
+    plain = Scenario(scene.dispatcher) == scene and scene.dispatcher.name in ("routed", "idle") and fleet.exponential
+    if not plain or (plan.capped and not plan.one_each):
         raise InvalidInput(
             "the jump chain draws who finishes next and never a duration: it needs exponential service, routed tasks, "
-            "no links, and it cannot key service times by task; use engine events"
+            "no links, no cap or a cap of 1, and it cannot key service times by task; use engine events"
         )
-    if engine == "jump chain" and not jump_chain.bearable(fleet):
+    if not plan.capped and not jump_chain.bearable(fleet):
         raise InvalidInput("the rates of this fleet are too far apart for the jump chain; use engine events")
-    if engine != "events" and _jumps(fleet, scene):
-        return _JumpChain(fleet, plan, queues, mine)
-    return _Events(fleet, plan, scene, queues, mine)
 
 
 class _JumpChain:
     name = "jump chain"
+    prob = KNOWN[True]
 
     def __init__(self, fleet: Fleet, plan: Plan, queues: NDArray[np.int64], mine: NDArray[np.uint64]) -> None:
         self._net = jump_chain.network(fleet, plan)
@@ -138,13 +169,75 @@ class _JumpChain:
         }
 
 
+class _OneEach:
+    """The jump chain where nobody holds two tasks."""
+
+    name = "jump chain"
+    prob = KNOWN[True]
+
+    def __init__(self, fleet: Fleet, plan: Plan, queues: NDArray[np.int64], mine: NDArray[np.uint64]) -> None:
+        self._run = one_each.state(fleet, plan, queues, mine)
+        self._shares = Shares(fleet, plan, Scenario(), queues)
+        self._nothing = jump_chain.tally(fleet.groups, 2, 1)
+
+    @property
+    def steps(self) -> int:
+        return int(self._run.step[0])
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before = sums.task_time.copy()
+        lasted = one_each.advance(self._run, sums, jump_chain.rows(0), steps)
+        stayed = sums.task_time - before  # all of it in service
+        times.sojourn[...] += stayed
+        sums.level_time[:, 1] += stayed
+        return lasted
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        begin = self.steps
+        out = jump_chain.rows(steps)
+        one_each.advance(self._run, self._nothing, out, steps)
+        return {
+            "client": out.client.astype(np.int32),
+            "prob": self._shares.by_group[self._run.clients["group"][out.client]],
+            "dispatched_at": out.dispatched_at,
+            "started_at": out.started_at,
+            "finished_at": out.applied_at,
+            "applied_at": out.applied_at,
+            "dispatched_step": out.dispatched_step,
+            "applied_step": np.arange(begin, begin + steps, dtype=np.int64),
+            "work": np.ones(steps, dtype=np.int32),
+            "fate": np.full(steps, APPLIED, dtype=np.int8),
+        }
+
+    def in_flight(self) -> Columns:
+        busy = one_each.busy_clients(self._run)
+        return {
+            "client": busy.astype(np.int32),
+            "prob": self._shares.by_group[self._run.clients["group"][busy]],
+            "dispatched_at": self._run.dispatched_at[busy],
+            "started_at": self._run.dispatched_at[busy],
+            "finished_at": np.full(busy.size, np.nan),
+            "dispatched_step": self._run.clients["dispatched_step"][busy],
+            **_unfinished(busy.size),
+        }
+
+
 class _Events:
     name = "events"
 
     def __init__(
-        self, fleet: Fleet, plan: Plan, scene: Scenario, queues: NDArray[np.int64], mine: NDArray[np.uint64]
+        self,
+        fleet: Fleet,
+        plan: Plan,
+        scene: Scenario,
+        queues: NDArray[np.int64],
+        mine: NDArray[np.uint64],
+        under_way: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
     ) -> None:
-        self._engine = drive.build(fleet, plan, scene, queues, mine)
+        self._engine = drive.build(fleet, plan, scene, queues, mine, under_way)
+        self._shares = None if scene.dispatcher.own else Shares(fleet, as_dispatched(plan, scene), scene, queues)
+        self.prob = DRAWN if self._shares is None else KNOWN[self._shares.exact]
+        self._told = self.prob != KNOWN[True]
         self._patience = drive.Patience(self._engine)
         self._sums = jump_chain.tally(fleet.groups, 2, 1)
         self._times = drive.stays(fleet.groups)
@@ -164,7 +257,14 @@ class _Events:
         drive.close(self._engine, sums, self._clock - before)
         return self._clock - before
 
+    def _tell(self) -> None:
+        """Before anything is recorded the run must know its shares."""
+        if not self._told and self._shares is not None:
+            drive.tell_shares(self._engine, self._shares.by_group)
+            self._told = True
+
     def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        self._tell()
         pieces = [drive.task_rows(0)._asdict()]
         last = self.steps + steps
         while self.steps < last and not _set(stop):
@@ -182,11 +282,14 @@ class _Events:
         return ended
 
     def in_flight(self) -> Columns:
+        self._tell()
         return drive.in_flight(self._engine)
 
 
 class _Rounds:
     """Rounds with a barrier, and periodic calls: whole rounds or periods at a time."""
+
+    prob = DRAWN
 
     def __init__(self, fleet: Fleet, plan: Plan, scene: Scenario, mine: NDArray[np.uint64]) -> None:
         self._fleet = fleet
@@ -278,14 +381,19 @@ def _set(stop: Event | None) -> bool:
     return stop is not None and stop.is_set()
 
 
-def first_use(fleet: Fleet, scenario: Scenario, engine: str) -> bool:
+def first_use(fleet: Fleet, scenario: Scenario, engine: str, plan: Plan | None = None) -> bool:
     """Whether the engine for this run has still to be compiled on this machine."""
-    return cold("jump_chain.advance" if engine != "events" and _jumps(fleet, scenario) else "drive.advance")
+    capped = plan is not None and plan.capped
+    if engine != "events" and _jumps(fleet, plan, scenario):
+        return cold("one_each.advance" if capped else "jump_chain.advance")
+    return cold("drive.advance")
 
 
-def _jumps(fleet: Fleet, scenario: Scenario) -> bool:
-    """Whether the jump chain is the engine for this run, unless another is asked for."""
-    return scenario.plain and fleet.exponential and jump_chain.bearable(fleet)
+def _jumps(fleet: Fleet, plan: Plan | None, scenario: Scenario) -> bool:
+    """Whether a jump chain is the engine for this run, unless another is asked for."""
+    if not (scenario.plain and fleet.exponential):
+        return False
+    return plan.one_each if plan is not None and plan.capped else jump_chain.bearable(fleet)
 
 
 def _unfinished(size: int) -> dict[str, NDArray[Any]]:

@@ -4,6 +4,8 @@ even        C // n at each client, the remainder at random
 routed      each task at a client drawn by p
 stationary  drawn from the network's stationary law, exactly
 one-each    one task at each of C clients chosen at random (needs C <= n)
+
+Under a cap nobody begins with more than it: even fills up evenly those with room, routed draws among them.
 """
 
 import math
@@ -14,6 +16,7 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
+from sojourn.timing.simulate.capped_start import stationary_queues, with_room
 from sojourn.types import Floats, Integers
 
 
@@ -41,12 +44,32 @@ def tilt(load: Floats, count: Integers, population: int) -> float:
 
 
 def _even(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
-    queues = np.full(fleet.clients, plan.concurrency // fleet.clients, dtype=np.int64)
-    queues[rng.permutation(fleet.clients)[: plan.concurrency % fleet.clients]] += 1
+    room = _room(fleet, plan)
+    level = _level(fleet, plan)
+    queues = np.minimum(room, level)
+    order = rng.permutation(fleet.clients)
+    queues[order[room[order] > level][: plan.concurrency - int(queues.sum())]] += 1
     return queues
 
 
+def _room(fleet: Fleet, plan: Plan) -> Integers:
+    """Tasks that each client may hold."""
+    return np.repeat(np.minimum(plan.cap, plan.concurrency).astype(np.int64), fleet.count)
+
+
+def _level(fleet: Fleet, plan: Plan) -> int:
+    """The most that every client may hold, or its cap, with C tasks for all."""
+    low, high = 0, plan.concurrency
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = (fleet.count * np.minimum(plan.cap, middle)).sum() <= plan.concurrency
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
 def _routed(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
+    if plan.capped:
+        return with_room(_room(fleet, plan), np.repeat(plan.sampling, fleet.count), plan.concurrency, rng)
     share = fleet.count * plan.sampling
     totals = rng.multinomial(plan.concurrency, share / share.sum())
     members = [rng.multinomial(total, np.full(m, 1 / m)) for total, m in zip(totals, fleet.count, strict=True)]
@@ -70,11 +93,15 @@ def _stationary(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
     is their law given that they sum to C. All groups but one are drawn; the last one must then hold the rest, which
     is accepted with its probability over its largest probability. Within a group every split is equally likely.
     """
+    if plan.one_each:  # for any laws
+        return stationary_queues(plan.sampling * (1 / fleet.rate + fleet.link_time), fleet.count, plan, rng)
     if not fleet.exponential:
         raise InvalidInput(
             "start stationary needs exponential service and no links, this fleet has others; use even or routed"
         )
     load = plan.sampling / fleet.rate
+    if plan.capped:
+        return stationary_queues(load, fleet.count, plan, rng)
     ratio = load * tilt(load, fleet.count, plan.concurrency)
     spread = fleet.count * ratio / (1 - ratio) ** 2
     last = int(np.argmax(spread))

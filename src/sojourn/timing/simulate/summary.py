@@ -25,6 +25,7 @@ from sojourn.plan import Plan, plan_for
 from sojourn.scenario import Scenario
 from sojourn.tabular import Tabular
 from sojourn.timing.exact.analysis import analyze
+from sojourn.timing.shares import as_dispatched, as_served, solved
 from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate.drive import Stays, stays
 from sojourn.timing.simulate.estimate import Estimate, RatioSums
@@ -152,7 +153,7 @@ def measure(
     steps, seed = check_run(steps, seed, replications, 0 if warmup is None else warmup, workers)
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
     used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs
-    skipped = _warmup(fleet, plan, steps, start) if warmup is None else warmup
+    skipped = _warmup(fleet, plan, steps, start, scenario or Scenario()) if warmup is None else warmup
     collector = _Collector(fleet, replications)
 
     def replicate(index: int) -> "_Replication":
@@ -186,10 +187,18 @@ def measure(
     return collector.summary(fleet, plan, facts)
 
 
-def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str) -> int:
+def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str, scenario: Scenario) -> int:
     if start != "stationary":
         return 0
-    return int(min(steps, 8 * (analyze(fleet, plan).staleness().max() + 1)))
+    if scenario.dispatcher.name == "pure":
+        served = as_served(fleet, scenario)
+        pace = 1 / (1 / served.rate + served.link_time)
+        stalest = float((fleet.count * pace).sum() / pace.min()) - 1
+    elif (held := as_dispatched(plan, scenario)).capped:
+        stalest = float(solved(fleet, held, scenario).staleness.max())
+    else:
+        stalest = float(analyze(fleet, plan).staleness().max())
+    return int(min(steps, 8 * (stalest + 1)))
 
 
 def check_run(
