@@ -1,6 +1,6 @@
-"""Exact solutions against each other: ours against LINE, and our contour against our own mean value analysis."""
+"""Exact solutions against each other: ours against LINE, contour against mean value analysis, capped beside routed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import thread_time
 
 import line_peer
@@ -8,6 +8,8 @@ import numpy as np
 from figure import Figure
 from numpy.typing import NDArray
 
+from sojourn import Fleet
+from sojourn.timing.exact.capped import capped_network
 from sojourn.timing.exact.jackson import ClosedNetwork, Solver
 
 Solve = Callable[[], NDArray[np.float64]]
@@ -28,6 +30,23 @@ def contour_against_mva(rounds: int) -> list[Figure]:
     return _compare(rounds, (contour, _solve(load, "contour")), (mva, _solve(load, "mva")))
 
 
+def capped_beside_routed(clients: int, tasks: int, rounds: int, within: float) -> list[Figure]:
+    """Clients with different rates that hold one task at most, then two, beside the same routed; seconds `within`."""
+    fleet = Fleet.of_rates(np.random.default_rng(1).lognormal(size=clients))
+    even = np.ones(clients)
+    load = even / clients / fleet.rate
+    sides: list[tuple[Figure, Callable[[], object]]] = [
+        (Figure("sojourn, cap 1", [], within=within), lambda: capped_network(fleet, even, tasks, 1)),
+        (Figure("sojourn, cap 2", []), lambda: capped_network(fleet, even, tasks, 2)),
+        (Figure("sojourn, routed", []), lambda: ClosedNetwork.solve(load, even, tasks)),
+    ]
+    solved = capped_network(fleet, even, tasks, 1)
+    if not (solved.error <= 1e-10 and abs(solved.share @ solved.staleness / (tasks - 1) - 1) <= 1e-10):
+        raise SystemExit("the capped network is not certain")
+    _time(rounds, sides)
+    return [figure for figure, _ in sides]
+
+
 def _solve(load: NDArray[np.float64], solver: Solver | None) -> Solve:
     return lambda: ClosedNetwork.solve(load, np.ones(load.size), POPULATION, solver=solver).queue
 
@@ -37,9 +56,15 @@ def _compare(rounds: int, *sides: tuple[Figure, Solve]) -> list[Figure]:
     (first, ours), (second, theirs) = sides
     if not np.abs(ours() / theirs() - 1).max() <= 1e-9:
         raise SystemExit(f"{first.name} and {second.name} disagree about the mean queues")
-    for _ in range(rounds):
+    _time(rounds, sides)
+    return [first, second]
+
+
+def _time(rounds: int, sides: Sequence[tuple[Figure, Callable[[], object]]]) -> None:
+    """Turn by turn, after a round that is not counted."""
+    for turn in range(rounds + 1):
         for figure, solve in sides:
             began = thread_time()
             solve()
-            figure.seconds.append(thread_time() - began)
-    return [first, second]
+            if turn:
+                figure.seconds.append(thread_time() - began)

@@ -15,6 +15,7 @@ class Figure:
     seconds: list[float]
     target: float | None = None
     most: float | None = None  # of our own, where the side is ours and the ratio is what it costs
+    within: float | None = None  # seconds that the best round may take
 
     @property
     def best(self) -> float:
@@ -27,6 +28,8 @@ class Figure:
         verdict = "" if self.target is None else f"{self.target:g}: " + ("met" if ratio >= self.target else "missed")
         if self.most is not None:
             verdict = f"at most {self.most:g}: " + ("met" if ratio <= self.most else "missed")
+        if self.within is not None:
+            verdict = f"{in_units(self.within)}: " + ("met" if self.best <= self.within else "missed")
         median = float(np.median(self.seconds))
         cells = (
             case,

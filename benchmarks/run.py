@@ -84,6 +84,10 @@ def main() -> None:
         _print(f"an event step, {case.name}", simulators(case, EVENT_SIDES, arguments.rounds))
     _print("exact, n=1000, C=1e4", exact.against_line(arguments.rounds))
     _print("exact, n=1e5, C=1e4", exact.contour_against_mva(max(1, arguments.rounds // 6)))
+    _print("capped, n=1000, C=500", exact.capped_beside_routed(1000, 500, arguments.rounds, within=5e-3))
+    _print(
+        "capped, n=1e6, C=5e5", exact.capped_beside_routed(10**6, 500_000, max(1, arguments.rounds // 15), within=10.0)
+    )
     for clients, tasks, links in ((1000, 30, False), (1000, 1000, False), (1000, 300, True), (100_000, 300, False)):
         label = f"objective, n={clients:g}, C={tasks}" + (", links and server" if links else "")
         _print(label, planning.gradient_cost(clients, tasks, max(2, arguments.rounds // 3), links))

@@ -142,7 +142,7 @@ class Outside(Plain):
     ("algorithm", "said"),
     [
         (Plain, "must be an object, got the class Plain; write Plain()"),
-        (Empty(), "Empty must define name, sends, remembers, weighs, uses_prob, init, send, start, finish, apply"),
+        (Empty(), "Empty must define name, sends, remembers, weighs, uses_prob, corrects, correction, init, send"),
         (NoApply(), "NoApply must define apply; what most algorithms do stands in sojourn.algorithms.Standard"),
         (InPlace(), "apply changed a tensor in place"),
         (Secretly(), "the model depends on the probabilities .*: set uses_prob = True"),

@@ -1,5 +1,6 @@
 """`sojourn analyze`: the exact closed network of a fleet under a plan."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from sojourn.cli.arguments import (
     AsJson,
+    Cap,
     Concurrency,
     Downlink,
     FleetFile,
@@ -27,6 +29,7 @@ def analyze(
     sampling: Sampling = None,
     plan: PlanFile = None,
     concurrency: Concurrency = None,
+    cap: Cap = None,
     uplink: Uplink = None,
     downlink: Downlink = None,
     server_rate: ServerRate = None,
@@ -41,6 +44,8 @@ def analyze(
     - `sojourn analyze fleet.csv --concurrency 1000`
 
     - `sojourn analyze fleet.csv -C 1000 --sampling fast=0.0075,slow=0.1925`
+
+    - `sojourn analyze fleet.csv -C 50 --cap 1`
 
     - `sojourn analyze fleet.csv --plan plan.json --json`
 
@@ -58,7 +63,7 @@ def analyze(
 
     check_free(overwrite, out)
     loaded = Fleet.load(fleet)
-    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
+    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency), cap)
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)
     with progress("solving the network") as report:
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
@@ -90,6 +95,8 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
             "rate": fleet.rate[g],
             "law": str(fleet.law[g]),
             "sampling": plan.sampling[g],
+            "share": analysis.share[g],
+            "cap": None if math.isinf(plan.cap[g]) else int(plan.cap[g]),
             "queue": analysis.queue[g],
             "on_links": analysis.on_links[g],
             "utilisation": analysis.utilisation[g],
@@ -110,6 +117,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
         "clients": fleet.clients,
         "concurrency": plan.concurrency,
         "exact": analysis.exact,
+        "exact_for_any_law": analysis.exact_for_any_law,
         "solver": analysis.solver,
         "error": analysis.error,
         "throughput": analysis.throughput,
@@ -140,16 +148,21 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
             f"the server holds {number(analysis.server_queue)} tasks on average and is busy "
             f"{100 * analysis.server_utilisation:.3g}% of the time"
         )
-    if analysis.solver == "contour":
-        notes.append(f"solved by contour quadrature; certified relative error {analysis.error:.1e}")
-    if not analysis.exact:
+    if analysis.solver != "mva":
+        how = {"contour": "contour quadrature", "circle": "an integral on a circle"}[analysis.solver]
+        notes.append(f"solved by {how}; certified relative error {analysis.error:.1e}")
+    if analysis.exact_for_any_law:
+        notes.append("nobody waits: exact for any service law, from the mean durations alone")
+    elif not analysis.exact:
         notes.append(
             "not every service time is exponential here: the values are those of exponential service with the same "
             "means; the law matters, simulate to see by how much"
         )
+    heads = ["weight", "share"] if plan.capped else ["sampling"]
+    most = ", one each at most" if plan.one_each else ", each client at most its cap" if plan.capped else ""
     table(
-        f"{fleet.clients} clients, {plan.concurrency} tasks in flight: exact stationary values of one client",
-        ["group", "clients", "rate", "sampling", "queue", "busy", "staleness", "m_i", "sojourn", "waiting"],
+        f"{fleet.clients} clients, {plan.concurrency} tasks in flight{most}: exact stationary values of one client",
+        ["group", "clients", "rate", *heads, "queue", "busy", "staleness", "m_i", "sojourn", "waiting"],
         [
             [
                 fleet.name[g],
@@ -158,7 +171,7 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
                     number(float(column[g]))
                     for column in (
                         fleet.rate,
-                        plan.sampling,
+                        *((plan.sampling, analysis.share) if plan.capped else (plan.sampling,)),
                         analysis.queue,
                         analysis.utilisation,
                         stale,

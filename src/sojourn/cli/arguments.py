@@ -21,6 +21,13 @@ PlanFile = Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampl
 Concurrency = Annotated[
     str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
 ]
+Cap = Annotated[
+    str | None,
+    typer.Option(
+        help="Most tasks that a client may hold: `1` (nobody waits), `2`, `none` (tasks queue), or `name=2,name=none` "
+        "by group (default: the plan's, or none)."
+    ),
+]
 ServerRate = Annotated[
     float | None,
     typer.Option(help="Updates that the server applies per unit of time, one after the other (default: at once)."),

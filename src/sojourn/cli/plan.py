@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, FleetFile, Overwrite, ServerRate
+from sojourn.cli.arguments import AsJson, Cap, FleetFile, Overwrite, ServerRate
 
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
@@ -31,6 +31,10 @@ def plan(
     concurrency: Annotated[
         str | None,
         typer.Option("--concurrency", "-C", help="Tasks in flight (default: chosen too; n with --budget-steps)."),
+    ] = None,
+    cap: Cap = None,
+    correction: Annotated[
+        float | None, typer.Option(help="Exponent of an update's weight; the bound is that of 1, unbiased.")
     ] = None,
     search: Annotated[
         str,
@@ -94,6 +98,7 @@ def plan(
     if pictures is not None:
         check_folder(pictures)
     loaded = Fleet.load(fleet)
+    _check_policy(cap, correction)
     tasks = tasks_of(concurrency)
     if tasks is None and (budget_steps is not None or objective == "throughput"):
         tasks = loaded.clients
@@ -161,6 +166,19 @@ def plan(
             print_plan(shown)
         if pictures is not None:
             attempt(_draw, planned, pictures)
+
+
+def _check_policy(cap: str | None, correction: float | None) -> None:
+    """Refuse what the bound does not know of."""
+    from sojourn.errors import InvalidInput
+
+    if cap not in (None, "none"):
+        raise InvalidInput(
+            f"the bound is that of clients whose tasks queue, got --cap {cap}; leave it out here, and see what a cap "
+            "does with sojourn analyze, simulate, train and compare"
+        )
+    if correction not in (None, 1.0):
+        raise InvalidInput(f"the bound is that of unbiased updates, got --correction {correction:g}; leave it out")
 
 
 def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:

@@ -62,6 +62,7 @@ class Cell:
         facts = {key: value for key, value in facts.items() if value is not None or key not in keys(later=True)}
         facts["algorithm"] = self.config.algorithm.replace("server_step_size", "server_rate")
         facts["data"] = _FOLDER.sub("", self.config.data).replace("()", "")
+        facts["schedule"] = self.config.schedule or "constant"
         facts["fleet"], facts["plan"] = _contents(self.config)
         if self.config.availability is not None:
             facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
@@ -137,7 +138,8 @@ def in_part(cells: Iterable[Cell], part: Part | None) -> list[Cell]:
 
 def _contents(config: TrainConfig) -> tuple[str, str]:
     fleet = _fleet(config.fleet, _state(config.fleet))
-    return fleet.hash, plan_of(fleet, config.sampling, config.plan, config.concurrency).hash
+    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
+    return fleet.hash, plan.hash
 
 
 @lru_cache(maxsize=16)

@@ -57,6 +57,7 @@ class AsyncSGD(Standard):
 
     name = "asyncsgd"
     sends = "gradient"
+    corrects = True
 
     def __post_init__(self) -> None:
         if self.assignment not in ASSIGNMENTS:
@@ -79,5 +80,6 @@ class AsyncSGD(Standard):
         if factor == 0.0:
             return state, Info(used=False)
         step_size = self.server.step_size_at(arrival.step, arrival.time)
+        factor *= arrival.factor
         memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, step_size)
         return State(params, state.version + 1, memory, tasks), Info()

@@ -19,8 +19,6 @@ client, so that they can be checkpointed as they are; a NamedTuple is declared b
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sojourn.errors import InvalidInput
@@ -29,6 +27,7 @@ from sojourn.learning.replay.local import Local, Update
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
 from sojourn.scenario import Dispatcher, Scenario
+from sojourn.types import Floats
 
 
 @storable("sent")
@@ -60,6 +59,8 @@ class Arrival(NamedTuple):
     """What the client had been sent."""
     update: Update
     """What it sends back."""
+    factor: float = 1.0
+    """How much it counts, by the correction for how often its client's updates come; the mean is one."""
 
     @property
     def staleness(self) -> int:
@@ -82,10 +83,12 @@ class Setting:
     """The fleet."""
     plan: Plan
     """The plan."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """Weight q of every client in the objective; they sum to 1."""
     local: Local
     """The clients' local work."""
+    share: Floats | None = None
+    """Share of every client of all updates (s); None = not known before."""
 
     @property
     def clients(self) -> int:
@@ -115,6 +118,14 @@ class Algorithm(Protocol):
     @property
     def sends(self) -> str:
         """What its clients send: a `gradient`, which the server's step size scales, or a `delta` of models."""
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it counts updates by `Arrival.factor`, so that a correction can be given."""
+
+    @property
+    def correction(self) -> float:
+        """Its own correction: 1 = unbiased, 0 = updates count as they come."""
 
     def init(self, params: Tensor, setting: Setting) -> Any:
         """State at the start."""
@@ -146,6 +157,8 @@ class Standard:
 
     remembers = False
     weighs = False
+    corrects = False
+    correction = 0.0
     uses_prob = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:

@@ -4,7 +4,8 @@
 
 w_i the client's model after its local steps (with proximal term rho, a matter of the local work), tau changes of the
 server's model since it was sent. s(tau) = 1 (`constant`), (1 + tau)^(-a) (`polynomial`), 1 up to b and
-1 / (a (tau - b) + 1) beyond (`hinge`). Models with tau above `most` are dropped.
+1 / (a (tau - b) + 1) beyond (`hinge`). Models with tau above `most` are dropped. A correction
+multiplies a, up to 1; its own is none.
 
 alpha = 1, constant: the server's model is the last client's; with one task in flight, local SGD from hand to hand.
 
@@ -56,6 +57,7 @@ class FedAsync(Standard):
 
     name = "fedasync"
     sends = "delta"
+    corrects = True
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
@@ -91,6 +93,6 @@ class FedAsync(Standard):
         tau = state.version - arrival.sent.version
         if self.most is not None and tau > self.most:
             return state, Info(used=False)
-        share = self.share(tau)
+        share = min(1.0, self.share(tau) * arrival.factor)
         model = arrival.sent.params + arrival.update.as_delta()
         return State(torch.lerp(state.params, model, share), state.version + 1), Info()

@@ -4,6 +4,7 @@
 
 Z buffer size, Delta_j model after K local steps minus the model sent, tau_j changes of the server's model since then,
 s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server step size. The mean is over Z, not over the weights.
+A correction multiplies each update (see `replay.correction`); its own is none.
 
 Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local step size as its step, under the same dispatcher.
 Z = n with all clients starting together and none re-dispatched before the flush: FedAvg.
@@ -61,6 +62,7 @@ class FedBuff(Standard):
 
     name = "fedbuff"
     sends = "delta"
+    corrects = True
 
     def __post_init__(self) -> None:
         if not (isfinite(self.server_step_size) and self.server_step_size > 0):
@@ -90,6 +92,7 @@ class FedBuff(Standard):
             return state, Info(used=False)
         tau = state.version - arrival.sent.version
         factor = 1.0 if self.staleness == "none" else (1.0 + tau) ** -0.5
+        factor *= arrival.factor
         delta = arrival.update.as_delta()
         total = delta * factor if state.total is None else torch.add(state.total, delta, alpha=factor)
         members = (*state.members, arrival.client)

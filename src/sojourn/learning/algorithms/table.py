@@ -17,7 +17,7 @@ from sojourn.learning.replay.server_step import ServerStep
 from sojourn.own_code import names_code, own_call
 from sojourn.text import parse_choice
 
-FACTS = ("name", "sends", "remembers", "weighs", "uses_prob")
+FACTS = ("name", "sends", "remembers", "weighs", "uses_prob", "corrects", "correction")
 CALLS = ("init", "send", "start", "finish", "apply", "tick", "timing", "bits_each_way")
 ALGORITHMS: dict[str, Any] = {
     "generalized-asyncsgd": GeneralizedAsyncSGD,

@@ -18,6 +18,7 @@ from sojourn.errors import SojournError, UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
 from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, run_courses
+from sojourn.learning.replay.correction import Correction, correction_of
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
@@ -106,6 +107,7 @@ class Replay:
         self.arrivals = np.zeros(self.fleet.groups, dtype=np.int64)
         self._group: list[int] = self.fleet.group_of_client.tolist()
         self._weight: list[float] = setting.weights.tolist()
+        self.correction = Correction(correction_of(algorithm, setting.plan), setting.weights, setting.share)
         self._fresh = True
 
     @property
@@ -192,6 +194,7 @@ class Replay:
             "staleness": tuple(self.staleness.tolist()),
             "between": tuple(self.between.tolist()),
             "arrivals": tuple(self.arrivals.tolist()),
+            "corrected": self.correction.seen,
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
@@ -200,6 +203,7 @@ class Replay:
         self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
         self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
         self.ready = dict(tree["ready"])
+        self.correction.seen = tree.get("corrected", (0, 0.0))  # older checkpoints have none
         for key in ("staleness", "between", "arrivals"):
             setattr(self, key, np.array(tree[key], dtype=np.int64))
         self._fresh = self.ended == 0 and not self.pending
@@ -211,6 +215,8 @@ class Replay:
         counts, plain = dict[str, int | float], tuple[int, ...]
         kinds = {"ended": int, "time": float, "state": type(self.state), "stats": Tensor, "kept": dict[int, Any]}
         kinds |= {"pending": dict[Name, Pinned], "ready": dict[Name, Ready], "tally": counts}
+        if "corrected" in tree:  # older checkpoints have none
+            kinds["corrected"] = tuple[int, float]
         check(tree, {**kinds, "staleness": plain, "between": plain, "arrivals": plain})
         pinned, ready = tree["pending"].values(), tree["ready"].values()
         models = [tree["state"].params, *(one.sent.params for one in pinned), *(one.start for one in ready)]
@@ -249,6 +255,7 @@ class Replay:
             weight=self._weight[client],
             sent=pinned.sent,
             update=update,
+            factor=self.correction.factor(client, task.prob),
         )
         behind = self.state.version - pinned.sent.version
         self.state, info = self.algorithm.apply(self.state, arrival)

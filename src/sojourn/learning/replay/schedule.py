@@ -1,16 +1,19 @@
 """Step sizes over steps or over time."""
 
+import re
 from dataclasses import dataclass, fields
 from math import cos, inf, isfinite, log, pi
 
 from sojourn.errors import InvalidInput
 from sojourn.text import parse_choice
 
+_BUDGET = re.compile(r"\bend\s*=\s*budget\b(\s*,\s*over\s*=\s*(steps|time)\b)?")
 LARGEST = 1e30  # of a factor
 _OPTIONS = {
     "constant": {},
     "drops": {"at": str, "by": float, "over": str},
     "cosine": {"end": float, "least": float, "over": str},
+    "linear": {"end": float, "least": float, "over": str},
     "warmup": {"length": float, "over": str},
     "inverse": {"half": float, "power": float, "over": str},
 }
@@ -27,7 +30,7 @@ class Schedule:
     """
 
     name: str = "constant"
-    """constant, drops, cosine, warmup or inverse."""
+    """constant, drops, cosine, linear, warmup or inverse."""
     over: str = "steps"
     """What it goes by: steps or time."""
     at: tuple[float, ...] = ()
@@ -35,9 +38,9 @@ class Schedule:
     by: float = 0.1
     """drops: the factor of each."""
     end: float = inf
-    """cosine: where it has come down."""
+    """cosine and linear: where it has come down."""
     least: float = 0.0
-    """cosine: the factor from there on."""
+    """cosine and linear: the factor from there on."""
     length: float = 0.0
     """warmup: until when the factor rises from 0 to 1."""
     half: float = inf
@@ -48,9 +51,15 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.over not in ("steps", "time"):
             raise InvalidInput(f"schedule {self.name} must go over steps or time, got '{self.over}'")
-        needed = {"drops": self.at, "cosine": isfinite(self.end), "warmup": self.length, "inverse": isfinite(self.half)}
+        needed = {
+            "drops": self.at,
+            "cosine": isfinite(self.end),
+            "linear": isfinite(self.end),
+            "warmup": self.length,
+            "inverse": isfinite(self.half),
+        }
         if not needed.get(self.name, True):
-            word = {"drops": "at", "cosine": "end", "warmup": "length", "inverse": "half"}[self.name]
+            word = {"drops": "at", "cosine": "end", "linear": "end", "warmup": "length", "inverse": "half"}[self.name]
             raise InvalidInput(f"schedule {self.name} needs {word}; write for example {self.name}({word}=100)")
         positive = all(value > 0 for value in (self.end, self.half))
         if not positive or not all(0 <= value < inf for value in (self.by, self.least, self.length, self.power)):
@@ -63,8 +72,18 @@ class Schedule:
             raise InvalidInput(f"the factor of schedule {self.name} must be at most {LARGEST:g}, got {given}")
 
     @classmethod
-    def parse(cls, text: str) -> "Schedule":
-        """Read the text form; several times of drops are divided by /."""
+    def parse(cls, text: str, steps: int | None = None, time: float | None = None) -> "Schedule":
+        """Read the text form; several times of drops are divided by /.
+
+        `end=budget` is the end of the run: its time, where it ends by time, or its steps.
+
+        >>> Schedule.parse("linear(end=budget)", time=40.0).factor(7, 30.0)
+        0.25
+        """
+        if _BUDGET.search(text):
+            if steps is None and time is None:
+                raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
+            text = _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
         name, options = parse_choice("schedule", text, _OPTIONS)
         if "at" in options:
             try:
@@ -80,6 +99,8 @@ class Schedule:
             return float(self.by ** sum(x >= one for one in self.at))
         if self.name == "cosine":
             return self.least + (1 - self.least) * (1 + cos(pi * min(x / self.end, 1.0))) / 2
+        if self.name == "linear":
+            return self.least + (1 - self.least) * max(0.0, 1 - x / self.end)
         if self.name == "warmup":
             return min(1.0, (x + 1) / self.length if self.over == "steps" else x / self.length)
         if self.name == "inverse":

@@ -1,6 +1,7 @@
 """From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
+from sojourn.learning.replay.correction import client_shares
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.schedule import Schedule
@@ -32,6 +34,7 @@ from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import filled, override
+from sojourn.types import Floats
 
 STEPS = 1000
 STEP_SIZE = 0.1
@@ -39,6 +42,10 @@ MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 _CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
+
+
+Shares = Callable[[Fleet, Plan, Scenario], Floats | None]
+"""Share of all updates of one client of each group, where it is known; timing knows it, learning is told."""
 
 
 @dataclass(eq=False)
@@ -61,7 +68,9 @@ class Built:
     """What was given and has no effect on this algorithm."""
 
 
-def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = None) -> Built:
+def build(
+    config: TrainConfig, watch: Watch | None = None, like: Built | None = None, shares: Shares | None = None
+) -> Built:
     """Make everything; what the configuration leaves open is decided here.
 
     `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
@@ -73,6 +82,7 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     dealt = config.partition or ("iid" if dataset.owner is None else "natural")
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     step_size = config.step_size or given.step_size or STEP_SIZE
+    config = config.resolved(schedule=config.schedule or given.schedule or "constant")
     chosen, local = _work(config, step_size)
     plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
@@ -93,7 +103,8 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     )
     alike = like is not None and shared is not None and _alike(like, resolved, local)
     executor = like.executor if like and alike else _executor(resolved, federation)
-    setting = Setting(fleet, plan, client_weights(config.weights, held), local)
+    share = _shares(fleet, plan, scenario, shares)
+    setting = Setting(fleet, plan, client_weights(config.weights, held), local, share)
     unused = _unused(config, chosen, local)
     if dataset.owner is not None and dealt != "natural":
         unused.append("owners")
@@ -105,9 +116,18 @@ def build(config: TrainConfig, watch: Watch | None = None, like: Built | None = 
     return Built(resolved, chosen, federation, setting, scenario, executor, unused)
 
 
+def _shares(fleet: Fleet, plan: Plan, scenario: Scenario, shares: Shares | None) -> Floats | None:
+    """Share of every client of all updates: by definition where tasks are routed and queue, else from whoever knows."""
+    if scenario.dispatcher.name == "routed" and not plan.capped and not scenario.availability:
+        return client_shares(fleet.count, plan.sampling)
+    found = None if shares is None else shares(fleet, plan, scenario)
+    return None if found is None else client_shares(fleet.count, found)
+
+
 def check(config: TrainConfig) -> None:
     """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
     fleet, given = fleet_and_plan(config)
+    config = config.resolved(schedule=config.schedule or given.schedule)
     chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE)
     _timing(config, chosen, fleet, given, local)
 
@@ -115,7 +135,7 @@ def check(config: TrainConfig) -> None:
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
     """The fleet, with the laws and links of the configuration, and the plan for it."""
     fleet: Fleet = object_or(config.fleet, Fleet.load)
-    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency)
+    plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
     return override(fleet, plan, config.law, config.uplink, config.downlink)
 
 
@@ -148,13 +168,15 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
         "weights": config.weights != "equal" and not chosen.weighs,
         "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
+        "correction": config.correction is not None and not chosen.corrects,
     }
     return [key for key, yes in idle.items() if yes]
 
 
 def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
     """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
-    schedule = Schedule.parse(config.schedule)
+    steps = STEPS if config.steps is None and config.time is None else config.steps
+    schedule = Schedule.parse(config.schedule or "constant", steps, config.time)
     chosen = algorithm(config.algorithm, ServerStep(config.server))
     gradients = chosen.sends == "gradient"
     if gradients:

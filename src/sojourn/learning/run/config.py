@@ -41,6 +41,20 @@ class TrainConfig:
         instead="plan",
     )
     concurrency: int | None = run_key("plan", "Tasks in flight (default: one a client).", default=None, short="-C")
+    cap: str | None = run_key(
+        "plan",
+        "Most tasks that a client may hold: `1` (nobody waits), `2`, `none` (tasks queue), or `name=2,name=none` by "
+        "group (default: the plan's, or none).",
+        default=None,
+        later=True,
+    )
+    correction: float | None = run_key(
+        "plan",
+        "Exponent c of the weight (q/s)^c of an update: `1` unbiased, `0` as they come, `0.5` between (default: the "
+        "plan's, or the algorithm's own).",
+        default=None,
+        later=True,
+    )
     trace: str | None = run_key(
         "timing",
         "Trace file (Parquet) to learn along, simulated or recorded (default: simulated now).",
@@ -135,8 +149,11 @@ class TrainConfig:
         default=None,
     )
     server: str = run_key("algorithm", "How the server moves: `sgd` (default), `momentum`, `adam`.", default="sgd")
-    schedule: str = run_key(
-        "algorithm", "`drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time`.", default="constant"
+    schedule: str | None = run_key(
+        "algorithm",
+        "`linear(end=budget)`, `drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time` "
+        "(default: the plan's, or constant).",
+        default=None,
     )
     local_steps: int = run_key("local work", "Local steps of a task.", default=1)
     local_epochs: int | None = run_key(

@@ -32,7 +32,7 @@ from sojourn.learning.data.images.source import Watch
 from sojourn.learning.execute.executor import Course, run_courses
 from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.along import check_given, check_trace, updates_of
-from sojourn.learning.run.build import Built, build
+from sojourn.learning.run.build import Built, Shares, build
 from sojourn.learning.run.config import TrainConfig, keys
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
@@ -83,6 +83,7 @@ class Trainer:
         like: Built | None = None,
         begin: bool = True,
         overwrite: bool = False,
+        shares: Shares | None = None,
     ) -> None:
         """With `overwrite` a run that the folder holds is replaced when this one begins."""
         self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
@@ -90,7 +91,7 @@ class Trainer:
         given = timing if isinstance(timing, Trace) else None
         if given is not None and config.trace is None:
             config = config.resolved(trace=str(self.folder / "trace.parquet"))
-        self.built: Built = build(config, watch, like)
+        self.built: Built = build(config, watch, like, shares)
         self.notes = [] if given is None else check_given(self.built, given)
         self._identity = _identity(self.built, given)
         self._recognised(resume)  # what can be refused as it is, is not touched

@@ -78,15 +78,24 @@ class Analysis(Frozen, Tabular):
         count `between`: updates applied strictly between dispatch and application (the Trace's staleness).
         count `inclusive`: one more, the task's own update counted too.
         """
-        if reading not in ("conditional", "indicator"):
-            raise InvalidInput(f"reading must be conditional or indicator, got '{reading}'")
-        if count not in ("between", "inclusive"):
-            raise InvalidInput(f"count must be between or inclusive, got '{count}'")
+        self._check(reading, count)
         p = self.plan.sampling
         on_links = self.network.throughput_before * p * self.fleet.link_time
         pending = self._clients(self.network.queue_before) + on_links + p * self._at_server(self.network.queue_before)
         indicator = pending + (p if count == "inclusive" else 0.0)
         return np.asarray(indicator / p if reading == "conditional" else indicator)
+
+    @property
+    def share(self) -> Floats:
+        """Share of all updates that come from one client of each group (s_i): where tasks queue, its sampling."""
+        return self.plan.sampling
+
+    @staticmethod
+    def _check(reading: str, count: str) -> None:
+        if reading not in ("conditional", "indicator"):
+            raise InvalidInput(f"reading must be conditional or indicator, got '{reading}'")
+        if count not in ("between", "inclusive"):
+            raise InvalidInput(f"count must be between or inclusive, got '{count}'")
 
     def queue_distribution(self, group: str) -> Floats:
         """P(X_i = k), k = 0..C, for one client of the group."""
@@ -137,6 +146,11 @@ class Analysis(Frozen, Tabular):
         return _by(wrt, self, self._clients(by_load), by_delay)
 
     @property
+    def exact_for_any_law(self) -> bool:
+        """Whether only mean durations count: only where nobody holds two tasks."""
+        return False
+
+    @property
     def exact(self) -> bool:
         """Whether the numbers are exact for this fleet: every service time exponential."""
         return all(law == EXPONENTIAL for law in self.fleet.law)
@@ -169,7 +183,8 @@ def analyze(
     """Solve the closed network of `fleet` under `plan`.
 
     With `server_rate` the server applies one update at a time and the others wait; without, it takes no time.
-    `solver` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken.
+    `solver` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken. A plan
+    with a cap is solved by `capped_network`; with a cap of 1 the values are exact for any service law.
 
     >>> fleet = Fleet.of(first=(1, 1.0), second=(1, 2.0))
     >>> analysis = analyze(fleet, Plan.uniform(fleet, concurrency=3))
@@ -179,6 +194,10 @@ def analyze(
     array([2.857143, 1.142857])
     """
     plan = plan_for(fleet, plan)
+    if plan.capped:
+        from sojourn.timing.exact.capped_analysis import analyze_capped
+
+        return analyze_capped(fleet, plan, server_rate)
     p, mu, groups = plan.sampling, fleet.rate, fleet.groups
     link_time = fleet.link_time
     server = _server_time(server_rate)

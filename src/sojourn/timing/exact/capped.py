@@ -15,6 +15,7 @@ A network with all caps 1 has these values for any law of service and links with
 """
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,10 +27,12 @@ from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import check_concurrency
 from sojourn.tabular import Tabular
 from sojourn.timing.exact.circle import FIRST, SECOND, Circle, circle
+from sojourn.timing.exact.circle_moments import covariances, gradient, held_law, queue_law
 from sojourn.timing.exact.held import NONE, Factors
 from sojourn.types import Floats, Integers
 
 Caps = int | float | ArrayLike | None
+By = Literal["sampling", "rate"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +68,7 @@ class CappedNetwork(Frozen, Tabular):
         many = f"{self.fleet.clients:,} clients and {self.concurrency:,} tasks in flight"
         return f"Capped network of {many}: {self.throughput:.6g} updates per unit of time"
 
-    def _table(self) -> dict[str, object]:  # type: ignore[override]
+    def _table(self) -> dict[str, Any]:
         shown = {"name": self.fleet.name, "count": self.fleet.count, "weight": self.weights, "cap": self.cap}
         keys = ("share", "busy", "queue", "on_links", "sojourn", "waiting", "staleness")
         return {**shown, **{key: getattr(self, key) for key in keys}}
@@ -116,6 +119,59 @@ class CappedNetwork(Frozen, Tabular):
         """Whether the numbers are exact for this fleet: service is exponential where a client may hold two tasks."""
         return all(law == EXPONENTIAL for law, cap in zip(self.fleet.law, self.cap, strict=True) if cap > 1)
 
+    def held_distribution(self, group: str) -> Floats:
+        """P(x_i = k), k = 0..cap: a client's tasks wherever they are. Absolute accuracy, about 1e-15."""
+        index = self.fleet.index(group)
+        return held_law(self.circle, index, int(self.cap[index]))
+
+    def queue_distribution(self, group: str) -> Floats:
+        """The same of a client's tasks that wait or are in service."""
+        index = self.fleet.index(group)
+        on_links = float(self.fleet.rate[index] * self.fleet.link_time[index])
+        return queue_law(self.held_distribution(group), on_links)
+
+    def covariances(self) -> tuple[Floats, Floats]:
+        """Variance of the tasks that one client holds by group, and covariance of two different clients by groups."""
+        return covariances(self.circle, self.held)
+
+    def gradient(
+        self,
+        by: By = "sampling",
+        *,
+        entries: ArrayLike = 0.0,
+        pending: ArrayLike = 0.0,
+        held: ArrayLike = 0.0,
+    ) -> Floats:
+        """Derivative of sum_i a_i lambda_i + b_i lambda_i staleness_i + h_i E[x_i], over all clients.
+
+        a, b and h are `entries`, `pending` and `held`, by group. The derivative is by log w_j or log mu_j of one client
+        of each group: divide it by w_j or mu_j for the derivative by w_j or mu_j themselves.
+        """
+        if by not in ("sampling", "rate"):
+            raise InvalidInput(f"by must be sampling or rate, got '{by}'")
+        a, b, h = (np.broadcast_to(np.asarray(x, np.float64), (self.fleet.groups,)) for x in (entries, pending, held))
+        if self.concurrency == 1:
+            b = np.zeros_like(b)
+        return gradient(self.circle, by == "rate", a, b, h, self.held)
+
+    def throughput_gradient(self, by: By = "sampling") -> Floats:
+        """Derivative of Lambda by log w_j or log mu_j of one client of each group.
+
+        By log w_j it is lambda_j (staleness_j + 1) - Lambda E[x_j].
+        """
+        return self.gradient(by, entries=1.0)
+
+    def share_gradient(self, values: ArrayLike, by: By = "sampling") -> Floats:
+        """Derivative of sum_i v_i s_i over all clients, v by group."""
+        v = np.asarray(values, dtype=np.float64)
+        mean = float((self.fleet.count * v * self.share).sum())
+        return self.gradient(by, entries=(v - mean) / self.throughput)
+
+    def staleness_gradient(self, values: ArrayLike, by: By = "sampling") -> Floats:
+        """Derivative of sum_i v_i staleness_i over all clients, v by group."""
+        each = np.asarray(values, dtype=np.float64) / self.entries
+        return self.gradient(by, entries=-each * self.staleness, pending=each)
+
 
 def capped_network(fleet: Fleet, weights: ArrayLike, concurrency: int, cap: Caps = None) -> CappedNetwork:
     """Solve the network of `fleet` with these sampling weights, tasks in flight and caps.
@@ -136,7 +192,7 @@ def capped_network(fleet: Fleet, weights: ArrayLike, concurrency: int, cap: Caps
     room = float((fleet.count * limit.astype(np.float64)).sum())
     if room < concurrency:
         raise InvalidInput(
-            f"concurrency must be at most the tasks that all clients together may hold, got {concurrency} > {room:.0f}; "
+            f"concurrency must be at most the sum of the caps of all clients, got {concurrency} > {room:.0f}; "
             "raise the cap or lower the concurrency"
         )
     free = np.where((limit == concurrency) & (limit > 1), NONE, limit)

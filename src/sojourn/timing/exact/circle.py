@@ -43,26 +43,27 @@ SECOND = Path(density=1.13, shift=0.3)
 
 
 @hot
-def _nonzero(F: complex) -> complex:
+def nonzero(F: complex) -> complex:
+    """F, or a number that is nearly nothing where F is zero, to be divided out again."""
     return F if abs(F.real) + abs(F.imag) > _NEVER else _NEVER + 0j
 
 
 @hot
-def _inverse(F: complex) -> complex:
+def inverse(F: complex) -> complex:
     """1 / F, without the care for overflow that makes a compiled division slow."""
     scale = 1.0 / (F.real * F.real + F.imag * F.imag)
     return complex(F.real * scale, -F.imag * scale)
 
 
 @hot
-def _client(t: Tilted, i: int, e: complex) -> tuple[complex, complex, complex, complex, complex]:
+def client(t: Tilted, i: int, e: complex) -> tuple[complex, complex, complex, complex, complex]:
     """F, R, e F', e R', and the part of e F' that is in the queue."""
     if t.cap[i] == 1:
         room = t.prob[t.first[i]] + 0j
         full = t.prob[t.first[i] + 1] * e
         return room + full, room, full, 0j, t.queued[t.first[i] + 1] * full
     if t.cap[i] == NONE:
-        geometric = _inverse(1.0 - t.ratio[i] * e)
+        geometric = inverse(1.0 - t.ratio[i] * e)
         F = (1.0 - t.ratio[i]) * geometric * np.exp(t.linked[i] * (e - 1.0))
         queue = t.ratio[i] * e * geometric * F
         moved = queue + t.linked[i] * e * F
@@ -87,10 +88,10 @@ def _product(t: Tilted, points: Complexes) -> tuple[Floats, Floats, Complexes]:
     for k in range(points.size):
         product, flow = 1.0 + 0j, 0j
         for i in range(t.cap.size):
-            F, room, _, _, _ = _client(t, i, points[k])
-            F = _nonzero(F)
-            flow += t.count[i] * t.weight[i] * (room * _inverse(F))
-            if t.count[i] == 1.0:
+            F, room, _, _, _ = client(t, i, points[k])
+            F = nonzero(F)
+            flow += t.clients[i] * t.weight[i] * (room * inverse(F))
+            if t.clients[i] == 1.0:
                 product *= F
                 size = product.real * product.real + product.imag * product.imag
                 if size < 1e-80:
@@ -98,8 +99,8 @@ def _product(t: Tilted, points: Complexes) -> tuple[Floats, Floats, Complexes]:
                     phase[k] += np.arctan2(product.imag, product.real)
                     product = 1.0 + 0j
             else:
-                modulus[k] += t.count[i] * np.log(np.hypot(F.real, F.imag))
-                phase[k] += np.remainder(t.count[i] * np.arctan2(F.imag, F.real), 2 * np.pi)
+                modulus[k] += t.clients[i] * np.log(np.hypot(F.real, F.imag))
+                phase[k] += np.remainder(t.clients[i] * np.arctan2(F.imag, F.real), 2 * np.pi)
         modulus[k] += np.log(np.hypot(product.real, product.imag))
         phase[k] += np.arctan2(product.imag, product.real)
         room_for[k] = flow
@@ -115,8 +116,8 @@ def _means(
     held, queue, entries, pending = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
     for i in range(groups):
         for k in range(points.size):
-            F, room, moved, moved_room, in_queue = _client(t, i, points[k])
-            part = _inverse(_nonzero(F))
+            F, room, moved, moved_room, in_queue = client(t, i, points[k])
+            part = inverse(nonzero(F))
             a = weight[k] * part
             sent = a * points[k] * t.weight[i]
             held[i] += (a * moved).real
@@ -181,4 +182,4 @@ def _points(number: float, fall: float, population: int) -> tuple[Complexes, Flo
     odd = 2 * np.arange(kept, dtype=np.int64) + 1
     angle = odd * (np.pi / (2 * half))
     turned = (odd % (4 * half) * population) % (4 * half) * (np.pi / (2 * half))
-    return np.exp(1j * angle), turned
+    return np.asarray(np.exp(1j * angle)), np.asarray(turned)

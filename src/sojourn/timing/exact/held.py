@@ -28,7 +28,7 @@ class Tilted(NamedTuple):
 
     weight: Floats
     """w_i r."""
-    count: Floats
+    clients: Floats
     """Clients in the group."""
     cap: Integers
     """b_i, or NONE."""

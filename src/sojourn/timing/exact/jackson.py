@@ -23,7 +23,7 @@ from sojourn.timing.exact.contour import Contour, certified, throughputs
 from sojourn.types import Floats
 
 Progress = Callable[[int, int], None]
-Solver = Literal["mva", "contour"]
+Solver = Literal["mva", "contour", "circle"]
 
 _SEGMENT = 100_000_000  # group updates between two reports of progress
 _QUICK = 20_000_000  # group updates that mean value analysis may take, when the solver is free
