@@ -176,9 +176,9 @@ def advance(run: State, sums: Tally, out: Rows, steps: int) -> float:
             run.dispatched_at[client] = began + now
         sums.task_time[group] -= now
         total = _add_up(working, reach, 0)
-    for c in range(working.size):  # every task still there has been there until now
-        for place in range(working[c].first, working[c].first + working[c].size):
-            sums.task_time[clients[busy[place]].group] += now
+    for pool in working:  # every task still there has been there until now
+        for listed in range(pool.first, pool.first + pool.size):
+            sums.task_time[clients[busy[listed]].group] += now
     run.keys[ROUTING], run.keys[SERVICE], run.keys[CLOCK] = route, serve, ticks
     run.step[0] = first_step + steps
     run.clock[0] = began + now
