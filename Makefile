@@ -7,13 +7,14 @@ BENCH_READY := $(VENV)/.bench-ready
 KERNELS_READY := $(VENV)/.kernels-ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow check format bench clean help
+.PHONY: demo test test-slow check format bench mutants clean help
 
 help:
 	@echo "make demo       analyse and simulate the paper's fleets; writes demo-out/"
 	@echo "make test       format, lint, types, import rules and the fast tests"
 	@echo "make test-slow  the long tests"
 	@echo "make bench      speed beside peers, as ratios measured in one run"
+	@echo "make mutants    a sample of small errors, to see which of them no test notices (ROOM=planner)"
 
 $(READY): pyproject.toml papers/queuing_dynamics/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sojourn needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; call make PYTHON=python3.11")'
@@ -50,6 +51,9 @@ test-slow: $(KERNELS_READY)
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py $(or $(ROOM),planner)
 
 clean:
 	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

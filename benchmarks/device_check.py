@@ -18,7 +18,7 @@ import torch
 
 from sojourn.experiments.training import open_run
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Run, together
+from sojourn.learning.run.trainer import Trainer, together
 
 VARIANTS = {"cuda": ("fp32", "tf32", "bf16"), "cpu": ("fp32", "bf16")}
 
@@ -43,12 +43,12 @@ def main() -> None:
     (arguments.out / "device-check.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def runs(arguments: argparse.Namespace, name: str, resume: bool = False, **options: str) -> list[Run]:
+def runs(arguments: argparse.Namespace, name: str, resume: bool = False, **options: str) -> list[Trainer]:
     folder = arguments.out / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     fleet = arguments.out / "fleet.csv"
     fleet.write_text("name,count,rate\nfast,5,4\nslow,5,1\n")
-    made: list[Run] = []
+    made: list[Trainer] = []
     for seed in range(arguments.seeds):
         config = TrainConfig(
             str(fleet), model=arguments.model, steps=arguments.steps, step_size=0.1, partition="classes(k=3)",

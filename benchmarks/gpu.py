@@ -21,7 +21,7 @@ from sojourn.learning.execute.executor import run_courses
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import together
+from sojourn.learning.run.trainer import together
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ import torch
 from sojourn import Fleet, Law, Plan, analyze
 from sojourn.availability import Availability
 from sojourn.calibration import Calibration
-from sojourn.cli import promises
 from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
@@ -25,7 +24,7 @@ from sojourn.cli.main import app
 from sojourn.cli.plan import _share
 from sojourn.constants import Constants
 from sojourn.experiments.cells import Cell, EndedCell, ended
-from sojourn.experiments.comparison import Comparison
+from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.statistics import Target
 from sojourn.experiments.sweep import Grid
 from sojourn.experiments.training import train
@@ -39,6 +38,7 @@ from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
 from sojourn.plan_text import plan_of
+from sojourn.planning import promises
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
@@ -83,13 +83,13 @@ def _setting(text: str) -> TrainConfig:
     return TrainConfig.of({"fleet": "fleet.csv", key: value_of(key, value, "--set")}, "--set")
 
 
-def _algorithm(text: str) -> Comparison:
-    return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], {}, {}, [text], [text]), "compare")
+def _algorithm(text: str) -> ComparisonSpec:
+    return ComparisonSpec.of(content_of(None, {"fleet": "fleet.csv"}, [], {}, {}, [text], [text]), "compare")
 
 
-def _step_sizes(text: str) -> Comparison:
+def _step_sizes(text: str) -> ComparisonSpec:
     tuning, top = {"step_sizes": text, "seeds": "10,11"}, {"seeds": text, "target": "accuracy=0.9"}
-    return Comparison.of(content_of(None, {"fleet": "fleet.csv"}, [], tuning, top, ["asyncsgd"], []), "compare")
+    return ComparisonSpec.of(content_of(None, {"fleet": "fleet.csv"}, [], tuning, top, ["asyncsgd"], []), "compare")
 
 
 TEXTS: dict[str, Reader] = {
@@ -299,7 +299,7 @@ def _plan(path: Path) -> None:
 
 
 def _comparison(path: Path) -> None:
-    read = Comparison.load(path)
+    read = ComparisonSpec.load(path)
     for entry in read.algorithms:
         assert read.final(entry, None, read.seeds[0]).name
 

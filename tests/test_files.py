@@ -279,6 +279,8 @@ ELSEWHERE = {
     ("cli/main.py", "open"): "nowhere, where the shell has closed an output",
     ("folders.py", "rename"): "here it is done for folders",
     ("folders.py", "mkdtemp"): "to see whether a folder can be written to",
+    ("facade.py", "mkdtemp"): "a folder that nobody named, which goes with its run",
+    ("cli/run_flags.py", "replace"): "of an argument of a function",
     ("learning/run/metrics.py", "open"): "rows are appended, and cut back to the last checkpoint",
     ("learning/run/metrics.py", "truncate"): "rows are appended, and cut back to the last checkpoint",
     ("learning/data/images/decoded.py", "save"): "the cache of decoded images, which may be lost",

@@ -51,11 +51,13 @@ def test_an_unknown_name_is_refused():
 def test_the_readme_code_runs_as_printed(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert blocks
+    place = {"__name__": "__main__"}  # one after the other, as in a notebook
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), place)
     out = capsys.readouterr().out
     assert out.startswith("14 tasks in flight, bound 0.562\nuniform, 100 tasks: bound 1.203\n")
     assert "slow: sampled with 0.0047, staleness 92.9, simulated 92.9" in out
+    assert "<Run of generalized-asyncsgd on mine-" in out
 
 
 def test_the_files_in_the_documentation_are_valid(tmp_path):
@@ -92,7 +94,7 @@ def test_the_wheel_is_below_half_a_megabyte_and_results_are_in_the_wheel_of_the_
     paper = ROOT / "papers" / "queuing_dynamics"
     subprocess.run([*build, ROOT, paper], check=True)
     ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
-    assert ours.stat().st_size < 500_000
+    assert ours.stat().st_size < 2**19
     held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
     assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
     assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]

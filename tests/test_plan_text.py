@@ -25,7 +25,7 @@ def test_a_sampling_file_may_name_a_hundred_thousand_groups(tmp_path):
 
 @pytest.mark.parametrize("text", ["fast=0.1," * 100_000, "=" * 200_000, "fast=" + "9" * 200_000 + "x,slow=1"])
 def test_a_long_text_that_is_no_sampling_is_not_said_in_full(text):
-    with pytest.raises(InvalidInput, match=r"got '.{0,70}\.\.\. \([\d,]+ characters\)'$"):
+    with pytest.raises(InvalidInput, match=r"got '.{0,40} \.\.\. .{0,40}'$"):
         plan_of(FLEET, text, None, 10)
 
 

@@ -8,7 +8,7 @@ from world import WORK, plans, saved, time_of
 from sojourn import Fleet, goal, make_plan
 from sojourn.constants import WORKED_EXAMPLE, Constants
 from sojourn.experiments.compare import Compared, compare
-from sojourn.experiments.comparison import Comparison, Entry, Tuning
+from sojourn.experiments.comparison import ComparisonSpec, Entry, Tuning
 from sojourn.experiments.statistics import Target
 from sojourn.experiments.training import calibrated
 from sojourn.learning.run.build import build
@@ -48,5 +48,5 @@ def trained(work: str, name: str, fleet: Fleet, known: dict[str, Constants], fol
     tuning = Tuning(STEP_SIZES, (10_000,) if fast else (10_000, 10_001), holdout=0.2, extensions=1 if fast else 3)
     seeds = tuple(range(2 if fast else 8))
     described = algorithms(fleet, known, home / "plans")
-    comparison = Comparison(run, tuple(described), seeds, tuning, Target.parse(WORK[work].target))
+    comparison = ComparisonSpec(run, tuple(described), seeds, tuning, Target.parse(WORK[work].target))
     return compare(comparison, home)

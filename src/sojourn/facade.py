@@ -105,7 +105,7 @@ def compare(
     more keys of the table [tuning]. Called again with the same folder, only what is missing is trained.
     """
     from sojourn.experiments.compare import compare as work
-    from sojourn.experiments.comparison import Comparison as Described
+    from sojourn.experiments.comparison import ComparisonSpec
 
     content: dict[str, Any] = {
         "run": run_keys(fleet, None, keys),
@@ -114,7 +114,7 @@ def compare(
     content["algorithm"] = _entries(fleet, algorithms)
     content["tuning"] = {**(tuning or {}), **({"step_sizes": list(step_sizes)} if len(step_sizes) else {})}
     content |= {key: value for key, value in {"target": target, "baseline": baseline}.items() if value is not None}
-    described = Described.of(content, "compare")
+    described = ComparisonSpec.of(content, "compare")
     place, temporary = _place(folder)
     compared = work(described, place, jobs=jobs, on=on, address=address)
     return Comparison.of(compared, temporary)

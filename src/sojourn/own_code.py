@@ -8,6 +8,7 @@ runs, and in the processes that work for it.
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -21,6 +22,7 @@ from sojourn.text import nearest, parts
 
 OBJECT = "object:"
 _OBJECTS: dict[str, Any] = {}
+_PLACE = re.compile(r"(?<![\w.])[A-Za-z_][\w.]*:[A-Za-z_]")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
@@ -31,6 +33,15 @@ def names_code(text: str) -> bool:
     (True, False, False)
     """
     return ":" in text.partition("(")[0]
+
+
+def mentions_code(text: str) -> bool:
+    """Whether code is named anywhere in a text that may speak of several groups, or of a rate before a law.
+
+    >>> mentions_code("5:gamma(shape=2); slow=1e5:exponential"), mentions_code("gamma(shape=2); slow=mine:Law(a=1)")
+    (False, True)
+    """
+    return _PLACE.search(text) is not None
 
 
 def own_call(noun: str, text: str, *first: Any) -> Any:

@@ -215,7 +215,9 @@ def test_pictures_that_cannot_be_drawn_do_not_keep_the_table_from_the_screen(cal
 
 
 def test_a_sweep_whose_table_cannot_be_written_is_shown(call, home):
-    (home / "sweep.toml").write_text('seeds = 1\n[run]\nfleet = "fleet.csv"\nsteps = 20\n[grid]\nrate = [0.1, 0.2]\n')
+    (home / "sweep.toml").write_text(
+        'seeds = 1\n[run]\nfleet = "fleet.csv"\nsteps = 20\n[grid]\nstep_size = [0.1, 0.2]\n'
+    )
     (home / "out" / "runs.csv").mkdir(parents=True)
     code, out, said = call("sweep", "sweep.toml", "--out", "out", "--jobs", 1)
     assert code == 2
@@ -263,8 +265,8 @@ def test_claims_whose_folder_cannot_be_written_are_shown(call, home, monkeypatch
 
 KILLED = """
     import os, sys
-    from sojourn.learning.run.run import Run
-    Run._evaluate = lambda self: os._exit(9)  # as a kill would, when the folder of the first seed is made
+    from sojourn.learning.run.trainer import Trainer
+    Trainer._evaluate = lambda self: os._exit(9)  # as a kill would, when the folder of the first seed is made
     from sojourn.cli.main import run
     sys.argv = ["sojourn", "train", "fleet.csv", "--steps", "20", "--seeds", "3", "--out", "out"]
     run()

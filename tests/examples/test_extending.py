@@ -59,7 +59,7 @@ def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
     assert "letters: 320 lines of int64, 10 writers" in said
     words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters(width=16)", "--step-size", "2"]
     told, _ = train(tmp_path, *words, "--metrics", "perplexity, own_text:one_in_three", "--steps", "300")
-    assert told["perplexity"] < 6 < 9  # nine letters
+    assert told["perplexity"] < 7  # of nine letters
     assert told["one_in_three"] > 0.6
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from some_cells import fleet_file
 
-from sojourn.experiments.comparison import Comparison, Entry, Tuning
+from sojourn.experiments.comparison import ComparisonSpec, Entry, Tuning
 from sojourn.experiments.training import simulated
 from sojourn.learning.run.build import build
 
@@ -17,7 +17,7 @@ def built(tmp_path_factory):
     run = {"fleet": fleet_file(tmp_path_factory.mktemp("pairs")), "steps": 200, "partition": "dirichlet(alpha=0.5)"}
     algorithms = [Entry(text, {"algorithm": text, "concurrency": 5}) for text in METHODS]
     algorithms.append(Entry("by speed", {"sampling": "speed", "concurrency": 9}))
-    comparison = Comparison(run, tuple(algorithms), (4,), Tuning((0.1, 0.2)))
+    comparison = ComparisonSpec(run, tuple(algorithms), (4,), Tuning((0.1, 0.2)))
     return [build(comparison.final(algorithm, 0.1, 4).config) for algorithm in algorithms]
 
 
@@ -55,7 +55,7 @@ def test_the_service_time_of_a_clients_nth_task_is_the_same(built):
 
 
 def test_the_trials_of_a_method_hold_the_same_examples_out_whatever_the_seed(built, tmp_path):
-    comparison = Comparison({"fleet": fleet_file(tmp_path), "steps": 10}, (Entry("a"),), (0,), Tuning((0.1,)))
+    comparison = ComparisonSpec({"fleet": fleet_file(tmp_path), "steps": 10}, (Entry("a"),), (0,), Tuning((0.1,)))
     one, two = (build(comparison.trial(comparison.algorithms[0], 0.1, seed).config) for seed in (10_000, 10_001))
     assert one.federation.dataset.hash == two.federation.dataset.hash
     assert one.federation.partition.hash != two.federation.partition.hash

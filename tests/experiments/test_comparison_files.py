@@ -7,7 +7,7 @@ import pytest
 
 from sojourn import Fleet, Plan
 from sojourn.errors import InvalidInput
-from sojourn.experiments.comparison import Comparison
+from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.sweep import Grid
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ def shown(title: str) -> str:
 
 def test_the_comparison_of_the_documentation(tmp_path):
     (tmp_path / "compare.toml").write_text(shown("Comparison: TOML"))
-    comparison = Comparison.load(tmp_path / "compare.toml")
+    comparison = ComparisonSpec.load(tmp_path / "compare.toml")
     assert [algorithm.name for algorithm in comparison.algorithms] == ["uniform", "planned"]
     assert comparison.tuning.step_sizes == (0.03, 0.1, 0.3)
     assert comparison.tuning.seeds == (10_000, 10_001, 10_002)
@@ -35,7 +35,7 @@ def test_the_sweep_of_the_documentation(tmp_path):
 
 def test_the_example_fits_its_fleet_and_plan():
     folder = ROOT / "examples" / "comparison"
-    assert len(Comparison.load(folder / "compare.toml").algorithms) == 4
+    assert len(ComparisonSpec.load(folder / "compare.toml").algorithms) == 4
     Plan.load(folder / "plan.json").check(Fleet.load(folder / "fleet.csv"))
 
 
@@ -58,7 +58,7 @@ def test_the_example_fits_its_fleet_and_plan():
 def test_a_comparison_file_with_a_mistake_is_refused(tmp_path, text, message):
     (tmp_path / "compare.toml").write_text(text)
     with pytest.raises(InvalidInput) as raised:
-        Comparison.load(tmp_path / "compare.toml")
+        ComparisonSpec.load(tmp_path / "compare.toml")
     assert message in str(raised.value)
 
 
@@ -74,4 +74,4 @@ def test_a_comparison_file_with_a_mistake_is_refused(tmp_path, text, message):
 def test_an_old_key_is_refused_with_its_new_name(tmp_path, text, message):
     (tmp_path / "compare.toml").write_text(text)
     with pytest.raises(InvalidInput, match=message):
-        Comparison.load(tmp_path / "compare.toml")
+        ComparisonSpec.load(tmp_path / "compare.toml")

@@ -9,7 +9,7 @@ from some_cells import fleet_file
 
 from sojourn.experiments.cells import ended, find
 from sojourn.experiments.compare import mixed, unpaired
-from sojourn.experiments.comparison import Comparison, Entry
+from sojourn.experiments.comparison import ComparisonSpec, Entry
 from sojourn.experiments.statistics import Target, at_points, common_end, cost_of, curves, interval, standing
 
 
@@ -34,7 +34,7 @@ def made(tmp_path):
     def make(rows, diverged=(), facts=None, **keys):
         run = {"fleet": fleet_file(tmp_path), "steps": 10}
         algorithms = (Entry("one", {"algorithm": "asyncsgd"}), Entry("two", {"algorithm": "fedavg"}))
-        comparison = Comparison(run, algorithms, (0, 1), **keys)
+        comparison = ComparisonSpec(run, algorithms, (0, 1), **keys)
         cells = {
             (algorithm.name, seed): comparison.final(algorithm, None, seed)
             for algorithm in algorithms

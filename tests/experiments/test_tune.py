@@ -7,16 +7,16 @@ from pretended import trainer
 from some_cells import fleet_file
 
 from sojourn import Fleet, Plan
-from sojourn.experiments.comparison import Comparison, Entry, Tuning
+from sojourn.experiments.comparison import ComparisonSpec, Entry, Tuning
 from sojourn.experiments.tune import tune
 
 
 @pytest.fixture
 def compared(tmp_path):
-    def make(**tuning) -> Comparison:
+    def make(**tuning) -> ComparisonSpec:
         run = {"fleet": fleet_file(tmp_path), "steps": 10}
         algorithms = (Entry("one", {"algorithm": "asyncsgd"}), Entry("two", {"algorithm": "fedavg"}))
-        return Comparison(run, algorithms, (0, 1), Tuning(**{"step_sizes": (0.1, 0.3), **tuning}))
+        return ComparisonSpec(run, algorithms, (0, 1), Tuning(**{"step_sizes": (0.1, 0.3), **tuning}))
 
     return make
 
@@ -80,7 +80,7 @@ def test_a_method_that_diverges_at_every_rate_is_left_out_after_smaller_ones_wer
 def test_a_method_with_a_rate_of_its_own_is_not_tuned(tmp_path):
     run = {"fleet": fleet_file(tmp_path), "steps": 10}
     algorithms = (Entry("one", {"step_size": 0.5}), Entry("two", {"algorithm": "fedavg"}))
-    comparison = Comparison(run, algorithms, (0,), Tuning((0.1, 0.3, 1.0)))
+    comparison = ComparisonSpec(run, algorithms, (0,), Tuning((0.1, 0.3, 1.0)))
     tuned = tune(comparison, tmp_path, trainer(tmp_path, lambda config: abs(log(config.step_size / 0.3)), []))
     assert tuned.chosen == {"two": 0.3}
     assert comparison.final(algorithms[0], None, 0).config.step_size == 0.5
@@ -114,7 +114,7 @@ def test_a_methods_plan_brings_its_own_concurrency(tmp_path):
     fleet = fleet_file(tmp_path)
     Plan.uniform(Fleet.load(fleet), 7).save(tmp_path / "plan.json")
     algorithms = (Entry("own", {"plan": str(tmp_path / "plan.json")}), Entry("common"))
-    comparison = Comparison({"fleet": fleet, "concurrency": 5, "sampling": "speed"}, algorithms, (0,))
+    comparison = ComparisonSpec({"fleet": fleet, "concurrency": 5, "sampling": "speed"}, algorithms, (0,))
     own, common = (comparison.final(algorithm, None, 0).config for algorithm in algorithms)
     assert (own.concurrency, own.sampling) == (None, None)
     assert (common.concurrency, common.sampling) == (5, "speed")

@@ -7,7 +7,7 @@ import pytest
 
 from sojourn import Availability, Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, simulate
 from sojourn.experiments.cells import Cell
-from sojourn.experiments.comparison import Comparison, Entry
+from sojourn.experiments.comparison import ComparisonSpec, Entry
 from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.build import check
 from sojourn.learning.run.config import TrainConfig
@@ -171,6 +171,6 @@ def test_algorithms_are_compared_in_one_world_and_may_dispatch_otherwise(fleet):
         Entry("idle", {"algorithm": "fedasync"}),
         Entry("pure", {"algorithm": "fedasync", "dispatcher": "pure"}),
     )
-    comparison = Comparison({"fleet": fleet, "steps": 20, "law": "deterministic"}, entries, (0,))
+    comparison = ComparisonSpec({"fleet": fleet, "steps": 20, "law": "deterministic"}, entries, (0,))
     configs = [comparison.final(entry, None, 0).config for entry in entries]
     assert [(one.law, one.dispatcher) for one in configs] == [("deterministic", None), ("deterministic", "pure")]

@@ -198,7 +198,7 @@ def test_schedules(text, step, time, factor) -> None:
         (lambda: Batches(HELD, 16, 0, "sorted"), "must be one of shuffled, independent, got 'sorted'"),
         (
             lambda: load_model("mlp", load_dataset("quadratic"), "quadratic", 0),
-            "has no classes; use the model 'problem'",
+            "has no classes; use a model of your own",
         ),
         (lambda: load_model("cnn(norm=layer)", DIGITS, "digits", 0), "norm must be group, batch or none, got 'layer'"),
     ],

@@ -200,7 +200,7 @@ def test_the_trace_of_a_run_tells_whoever_fits_it_how_clients_were_called(fleet)
         "local_steps": 3,
         "one_draw": False,
         "server_rate": None,
-        "leave": [],
+        "leave": (),
     }
     found = fit(trace, Fleet.load(fleet))
     assert found.fleet.rate == pytest.approx([4.0, 1.0], rel=0.1)

@@ -26,7 +26,7 @@ from sojourn.scenario import Scenario
 from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(2, 8.0), medium=(1, 3.0), slow=(3, 1.0))
-RATES = FLEET.step_size[FLEET.group_of_client]
+RATES = FLEET.rate[FLEET.group_of_client]
 CENTRES = quadratic(dimension=3, clients=6, examples=1, noise=0.0, condition=2.0, heterogeneity=3.0, seed=4)
 STEPS, RATE = 30_000, 0.02
 

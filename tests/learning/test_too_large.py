@@ -3,7 +3,7 @@
 import pytest
 
 from sojourn import InvalidInput
-from sojourn import memory as room
+from sojourn import machine_memory as room
 from sojourn.experiments.training import open_run
 from sojourn.learning.data.load import load_dataset
 from sojourn.learning.models.load import load_model

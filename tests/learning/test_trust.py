@@ -20,9 +20,9 @@ from sojourn.cli.main import app
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.experiments.training import open_run, train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Outcome
 from sojourn.learning.run.run_config import config_of
 from sojourn.learning.run.store import Store
+from sojourn.learning.run.trainer import Outcome
 from sojourn.learning.storable import storable
 from sojourn.trace import COLUMNS, Trace
 
@@ -280,7 +280,7 @@ def test_an_interrupted_run_with_own_code_says_which_to_repeat(home, tmp_path, o
     def stopped(runs, *_, **__):
         return [Outcome(run.folder, False, 7, run.metrics.last) for run in runs]
 
-    monkeypatch.setattr("sojourn.learning.run.run.together", stopped)
+    monkeypatch.setattr("sojourn.learning.run.trainer.together", stopped)
     words = ["train", str(home / "fleet.csv"), "--data", "own_of_trust:make", "--out", str(tmp_path / "my run")]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
@@ -478,3 +478,10 @@ def test_a_damaged_file_is_unreadable(run):
         path.write_text(path.read_text()[:100])
     with pytest.raises(UnreadableFile):
         resume(run)
+
+
+def test_laws_and_dispatchers_of_ones_own_are_code_that_a_run_names():
+    config = TrainConfig(
+        "fleet.csv", law="gamma(shape=2); slow=mine:Law(a=1)", uplink="1e5:gamma(shape=2)", dispatcher="mine:Dispatcher"
+    )
+    assert config.code == {"law": "gamma(shape=2); slow=mine:Law(a=1)", "dispatcher": "mine:Dispatcher"}

@@ -16,7 +16,7 @@ from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.metrics import read_metrics
-from sojourn.learning.run.run import Run, together
+from sojourn.learning.run.trainer import Trainer, together
 
 torch.set_num_threads(1)
 STEPS = 40
@@ -170,7 +170,7 @@ def test_runs_in_common_waves_end_where_they_end_alone(fleet, tmp_path) -> None:
     config = TrainConfig(fleet, steps=STEPS, dtype="float64", partition="classes(k=2)", model="mlp(hidden=8)")
     configs = [replace(config, seed=1), replace(config, seed=2), replace(config, seed=1, step_size=0.01)]
     configs.append(replace(config, algorithm="fedbuff(size=3)"))
-    runs: list[Run] = []
+    runs: list[Trainer] = []
     for number, one in enumerate(configs):
         runs.append(open_run(one, tmp_path / f"common-{number}", like=runs[0].built if runs else None))
     assert len({id(run.built.executor) for run in runs}) == 1
@@ -232,7 +232,7 @@ def test_how_a_model_is_computed_is_chosen_by_what_it_is(fleet, model, precision
 
 
 def test_what_cannot_be_is_refused(fleet) -> None:
-    with pytest.raises(InvalidInput, match="waves need a model of this package, without dropout"):
+    with pytest.raises(InvalidInput, match="waves need model and loss of this package, no dropout"):
         _built(fleet, model="cnn(channels=4, norm=batch)", execution="waves", device="cpu")
     with pytest.raises(InvalidInput, match="precision tf32 is a format of GPUs; on the processor use fp32"):
         _built(fleet, precision="tf32", device="cpu")

@@ -28,7 +28,7 @@ from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
-    from sojourn.experiments.comparison import Comparison
+    from sojourn.experiments.comparison import ComparisonSpec
 
 _WORLD = (*keys(part="world"), "dispatcher")
 SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", *_WORLD)
@@ -104,7 +104,7 @@ def compare(
 
     """
     from sojourn.cli.comparison_words import content_of
-    from sojourn.experiments.comparison import Comparison
+    from sojourn.experiments.comparison import ComparisonSpec
 
     tuning = {
         "step_sizes": step_sizes,
@@ -115,7 +115,7 @@ def compare(
     }
     whole = {"seeds": seeds, "target": target, "baseline": baseline}
     content = content_of(config, given, setting or [], tuning, whole, algorithm or [], plan or [])
-    comparison = Comparison.of(content, f"comparison file {config}" if config else "compare")
+    comparison = ComparisonSpec.of(content, f"comparison file {config}" if config else "compare")
     mine = part_of(part)
     if dry_run:
         _count(comparison, out, as_json)
@@ -143,7 +143,7 @@ def compare(
     end(compared.interrupted, compared.failures)
 
 
-def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
+def _count(comparison: "ComparisonSpec", out: Path, as_json: bool) -> None:
     from sojourn.cli.show import plural, to_json
     from sojourn.experiments.compare import counted
 
@@ -156,7 +156,7 @@ def _count(comparison: "Comparison", out: Path, as_json: bool) -> None:
     typer.echo(f"{plural(many['runs'], 'run')}, {many['runs_ended']} of them done")
 
 
-def _draw(comparison: "Comparison", compared: "Compared") -> None:
+def _draw(comparison: "ComparisonSpec", compared: "Compared") -> None:
     from sojourn.cli.show import plural
     from sojourn.report.training_figures import comparison_picture
 
@@ -169,7 +169,7 @@ def _draw(comparison: "Comparison", compared: "Compared") -> None:
     comparison_picture(compared.curves, key, compared.folder / "comparison", title, line)
 
 
-def _show(comparison: "Comparison", compared: "Compared", as_json: bool) -> None:
+def _show(comparison: "ComparisonSpec", compared: "Compared", as_json: bool) -> None:
     from sojourn.cli.comparison_shown import show_table
     from sojourn.cli.show import plural, say, to_json
     from sojourn.experiments.compare import summary

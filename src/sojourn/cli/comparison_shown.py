@@ -10,12 +10,12 @@ from sojourn.experiments.statistics import AXES
 
 if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
-    from sojourn.experiments.comparison import Comparison
+    from sojourn.experiments.comparison import ComparisonSpec
 
 WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
 
 
-def show_table(comparison: "Comparison", compared: "Compared") -> None:
+def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
     """Every algorithm on every axis, at the largest value that all runs reach."""
     key = compared.table[0]["judged_by"]
     heads = [

@@ -16,7 +16,7 @@ from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.learning.run.config import TrainConfig
-    from sojourn.learning.run.run import Outcome, Run
+    from sojourn.learning.run.trainer import Outcome, Trainer
 
 SEEDS = "seeds.json"
 MOST_SEEDS = 2**20  # bytes of it
@@ -136,7 +136,7 @@ def _seeds(out: Path, many: int | None) -> list[int]:
     return known if many is None else [known[0] + number for number in range(many)]
 
 
-def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool) -> "list[Run]":
+def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool) -> "list[Trainer]":
     """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
     import torch
 
@@ -144,7 +144,7 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, 
     from sojourn.report.bars import loading_bar
 
     torch.set_num_threads(1)
-    runs: list[Run] = []
+    runs: list[Trainer] = []
     with loading_bar() as watch, ExitStack() as held:
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
@@ -160,13 +160,13 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, 
     return runs
 
 
-def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
+def _train(runs: "list[Trainer]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
     """Train; of several runs the others go on when one diverges, which is told at the end."""
     from sojourn.learning.replay.replay import Diverged
-    from sojourn.learning.run.run import Run, together
+    from sojourn.learning.run.trainer import Trainer, together
     from sojourn.report.bars import board, training_bar
 
-    def note(run: Run, error: Diverged) -> None:
+    def note(run: Trainer, error: Diverged) -> None:
         assert diverged is not None
         diverged.append(f"seed {run.built.config.seed}: {error}")
 
@@ -183,7 +183,7 @@ def _train(runs: "list[Run]", seconds: float, tensorboard: bool, diverged: list[
         together(runs, seconds, progress=both, diverged=None if diverged is None else note)
 
 
-def _say(runs: "list[Run]") -> None:
+def _say(runs: "list[Trainer]") -> None:
     """What a user should know before the runs."""
     short = max(run.built.federation.short_batches().size for run in runs)
     built = runs[0].built
@@ -206,7 +206,7 @@ def _say(runs: "list[Run]") -> None:
         typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)
 
 
-def _draw(runs: "list[Run]", out: Path) -> None:
+def _draw(runs: "list[Trainer]", out: Path) -> None:
     from sojourn.learning.run.metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves

@@ -15,7 +15,7 @@ from typing import Any
 
 from sojourn.csv_file import write_csv
 from sojourn.experiments.cells import Cell, Cells, EndedCell, Part, find, in_part, without_twins
-from sojourn.experiments.comparison import Comparison
+from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.on_ray import cluster
 from sojourn.experiments.run_cells import Swept, run_cells
 from sojourn.experiments.statistics import AXES, Runs, curves, standing, to_target
@@ -59,7 +59,7 @@ class Compared:
     """Whether Ctrl-C ended it early."""
 
 
-def compare(comparison: Comparison, folder: str | Path, **options: Any) -> Compared:
+def compare(comparison: ComparisonSpec, folder: str | Path, **options: Any) -> Compared:
     """Tune and train what has not ended, and write how the algorithms stand; options are those of `work_off`."""
     compared = work_off(comparison, folder, **options)
     save(comparison, compared)
@@ -67,7 +67,7 @@ def compare(comparison: Comparison, folder: str | Path, **options: Any) -> Compa
 
 
 def work_off(
-    comparison: Comparison,
+    comparison: ComparisonSpec,
     folder: str | Path,
     part: Part | None = None,
     phase: Phase | None = None,
@@ -89,7 +89,7 @@ def work_off(
 
 
 def _compared(
-    comparison: Comparison, home: Path, part: Part | None, said: Phase, options: Mapping[str, Any]
+    comparison: ComparisonSpec, home: Path, part: Part | None, said: Phase, options: Mapping[str, Any]
 ) -> Compared:
     def train(cells: Sequence[Cell]) -> Swept:
         return run_cells(in_part(cells, part), home, **options)
@@ -110,7 +110,7 @@ def _compared(
     return compared
 
 
-def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
+def counted(comparison: ComparisonSpec, folder: str | Path) -> dict[str, int]:
     """How many trials and runs there are, and how many have ended; nothing is trained."""
     tuned = tune(comparison, folder, lambda cells: Swept(len(cells)))
     ended = sum(row["state"] in ("complete", "diverged") for row in tuned.trials)
@@ -122,7 +122,7 @@ def counted(comparison: Comparison, folder: str | Path) -> dict[str, int]:
     return {"trials": len(tuned.trials), "trials_ended": ended, "runs": runs, "runs_ended": done}
 
 
-def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
+def finals(comparison: ComparisonSpec, tuned: Tuned) -> list[tuple[str, int, Cell]]:
     """The runs that are compared: algorithm, seed, cell."""
     return [
         (algorithm.name, seed, comparison.final(algorithm, tuned.chosen.get(algorithm.name), seed))
@@ -132,7 +132,7 @@ def finals(comparison: Comparison, tuned: Tuned) -> list[tuple[str, int, Cell]]:
     ]
 
 
-def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, int, Cell]]) -> None:
+def _collect(comparison: ComparisonSpec, compared: Compared, cells: list[tuple[str, int, Cell]]) -> None:
     """Read what has ended."""
     found = find([cell for _, _, cell in cells], compared.folder)
     runs: dict[str, dict[int, Any]] = {}
@@ -152,7 +152,7 @@ def _collect(comparison: Comparison, compared: Compared, cells: list[tuple[str, 
     compared.notes = _notes(comparison, compared)
 
 
-def save(comparison: Comparison, compared: Compared) -> None:
+def save(comparison: ComparisonSpec, compared: Compared) -> None:
     """Write the files; nothing where the runs have not been looked at, because step sizes are still open."""
     if not compared.collected:
         return
@@ -163,14 +163,14 @@ def save(comparison: Comparison, compared: Compared) -> None:
     write_json(compared.folder / "summary.json", _plain(summary(comparison, compared)), "summary")
 
 
-def _marks(comparison: Comparison, tuned: Tuned, name: str, runs: Mapping[int, EndedCell]) -> dict[str, Any]:
+def _marks(comparison: ComparisonSpec, tuned: Tuned, name: str, runs: Mapping[int, EndedCell]) -> dict[str, Any]:
     """An algorithm's step size and how it came by it."""
     trials = len(tuned.grid) * len(comparison.tuning.seeds) if name in tuned.chosen else 0
     step_size = next(iter(runs.values())).facts["config"]["step_size"]
     return {"step_size": step_size, "edge": tuned.edge.get(name, ""), "trials": trials}
 
 
-def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _run_rows(comparison: ComparisonSpec, runs: Runs, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, mine in runs.items():
         for seed, run in mine.items():
@@ -184,7 +184,7 @@ def _run_rows(comparison: Comparison, runs: Runs, marks: dict[str, dict[str, Any
     return rows
 
 
-def _notes(comparison: Comparison, compared: Compared) -> list[str]:
+def _notes(comparison: ComparisonSpec, compared: Compared) -> list[str]:
     tuned, runs = compared.tuned, compared.runs
     notes = [
         f"{name}: its best step size {tuned.chosen[name]:g} is still the {side} edge of the grid; "
@@ -214,7 +214,7 @@ def _notes(comparison: Comparison, compared: Compared) -> list[str]:
     return notes + unused(runs) + unpaired(runs) + mixed(runs)
 
 
-def summary(comparison: Comparison, compared: Compared) -> dict[str, Any]:
+def summary(comparison: ComparisonSpec, compared: Compared) -> dict[str, Any]:
     """The comparison and what came of it, as plain values."""
     tuned = compared.tuned
     return {

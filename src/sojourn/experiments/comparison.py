@@ -91,7 +91,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonSpec:
     """Everything that is compared, and how."""
 
     run: Mapping[str, Any]
@@ -132,12 +132,12 @@ class Comparison:
             self.final(algorithm, self.tuning.step_sizes[0] if self.tuning.step_sizes else None, self.seeds[0])
 
     @classmethod
-    def load(cls, path: str | Path) -> "Comparison":
+    def load(cls, path: str | Path) -> "ComparisonSpec":
         """Read a comparison file."""
         return cls.of(read_toml(path, "comparison file"), f"comparison file {path}")
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], where: str) -> "Comparison":
+    def of(cls, content: Mapping[str, Any], where: str) -> "ComparisonSpec":
         """From the content of a comparison file."""
         known = ("seeds", "target", "baseline", "run", "tuning", "algorithm", "plan")
         _check_known(content, known, where)

@@ -20,7 +20,7 @@ from sojourn.own_code import objects_of, take_over
 
 if TYPE_CHECKING:
     from sojourn.learning.replay.replay import Diverged
-    from sojourn.learning.run.run import Run
+    from sojourn.learning.run.trainer import Trainer
 
 STOPPED, BUSY = "stopped", "busy"
 LOOK = 0.2  # seconds between two looks whether to stop
@@ -113,11 +113,11 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
     return told
 
 
-def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
+def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Trainer]]":
     """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
     from sojourn.experiments.training import open_run
 
-    first: Run | None = None
+    first: Trainer | None = None
     for member in lot.members:
         word = ended(member.folder)
         if word is not None:  # by someone else in the meantime
@@ -138,10 +138,10 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Run]]":
         yield member.hash, run
 
 
-def _train(runs: "list[Run]", halted: Callable[[], bool], seconds: float) -> None:
+def _train(runs: "list[Trainer]", halted: Callable[[], bool], seconds: float) -> None:
     import torch
 
-    from sojourn.learning.run.run import together
+    from sojourn.learning.run.trainer import together
 
     torch.set_num_threads(1)  # the same sums in the same order wherever the cell is trained
     stop, looked = threading.Event(), time.monotonic()
@@ -164,7 +164,7 @@ def _free_device() -> None:
         torch.cuda.empty_cache()
 
 
-def _note(run: "Run", error: "Diverged") -> None:
+def _note(run: "Trainer", error: "Diverged") -> None:
     """A run that diverged has ended: it would again."""
     facts = {"diverged": True, "received": run.replay.received, "time": run.replay.time, "error": str(error)}
     write_json(run.folder / DIVERGED, facts, "report")

@@ -13,7 +13,7 @@ from sojourn.learning.data.images.source import Watch
 from sojourn.learning.run.along import check_given
 from sojourn.learning.run.build import Built
 from sojourn.learning.run.config import TrainConfig
-from sojourn.learning.run.run import Outcome, Run
+from sojourn.learning.run.trainer import Outcome, Trainer
 from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
 
@@ -46,12 +46,12 @@ def open_run(
     begin: bool = True,
     trace: Trace | None = None,
     overwrite: bool = False,
-) -> Run:
+) -> Trainer:
     """A run in its folder: along `trace`, or the trace file of the configuration, or a timing that is simulated."""
     timing = trace if trace is not None else _trace_of(config, Path(folder), resume)
     if timing is None:
-        return Run(config, folder, simulated, resume, watch, like, begin, overwrite)
-    return Run(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite)
+        return Trainer(config, folder, simulated, resume, watch, like, begin, overwrite)
+    return Trainer(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite)
 
 
 def train(

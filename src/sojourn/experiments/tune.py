@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from sojourn.experiments.cells import Cell, EndedCell, find
-from sojourn.experiments.comparison import Comparison, Entry
+from sojourn.experiments.comparison import ComparisonSpec, Entry
 from sojourn.experiments.grid_search import Grids, Scores, search
 from sojourn.experiments.run_cells import Swept
 
@@ -37,7 +37,7 @@ class Tuned:
     """Errors of trials, by their names."""
 
 
-def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
+def tune(comparison: ComparisonSpec, folder: str | Path, train: Train) -> Tuned:
     """Choose a step size for every algorithm that has none; `train` sees to it that cells end."""
     algorithms = [algorithm for algorithm in comparison.algorithms if algorithm.tuned]
     began = comparison.tuning.step_sizes
@@ -70,7 +70,7 @@ def tune(comparison: Comparison, folder: str | Path, train: Train) -> Tuned:
 
 
 def trials(
-    comparison: Comparison, algorithms: Sequence[Entry], grid: Sequence[float]
+    comparison: ComparisonSpec, algorithms: Sequence[Entry], grid: Sequence[float]
 ) -> list[tuple[str, float, int, Cell]]:
     """Every algorithm at every step size with every tuning seed: name, step size, seed, cell."""
     return [
@@ -82,7 +82,7 @@ def trials(
 
 
 def _scores(
-    comparison: Comparison, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]
+    comparison: ComparisonSpec, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]
 ) -> dict[str, dict[float, float]]:
     """Mean over the tuning seeds of what is judged; one run that diverged is enough for the worst."""
     key, sign = ("test_loss", 1.0) if comparison.tuning.by == "loss" else ("accuracy", -1.0)

@@ -71,7 +71,7 @@ def test_a_dataset_of_ones_own(module):
         ("my_sojourn_data:lines", "dataset my_sojourn_data:lines: module 'my_sojourn_data' has no function 'lines'; "
          "did you mean line?"),
         ("my_sojourn_data:number", "module 'my_sojourn_data' has no function 'number'"),
-        ("my_sojourn_data:nothing", "my_sojourn_data:nothing: data must hold at least one example, got none"),
+        ("my_sojourn_data:nothing", "my_sojourn_data:nothing: data must have one label for each example"),
     ],
 )  # fmt: skip
 def test_what_is_no_dataset_is_refused_in_one_sentence(module, text, message):

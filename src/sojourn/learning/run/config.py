@@ -9,12 +9,13 @@ from typing import Any
 
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
-from sojourn.own_code import names_code
+from sojourn.own_code import mentions_code, names_code
 from sojourn.run_keys import Key, keys_of, run_key
 from sojourn.shown import quoted
 from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
+TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # keys that may name a law or a dispatcher of the user's own
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """What keys were called before, and what they are called now."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
@@ -252,7 +253,9 @@ class TrainConfig:
         {'data': 'mine:make'}
         """
         texts = {key: getattr(self, key) for key in keys(code=True) if getattr(self, key) is not None}
-        return {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
+        found = {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
+        timed = {key: getattr(self, key) for key in TIMED_BY if getattr(self, key) is not None}
+        return found | {key: text for key, text in timed.items() if mentions_code(text)}
 
 
 def keys(**asked: Any) -> dict[str, Key]:

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
 from sojourn.folders import taken
 from sojourn.interrupts import noted
@@ -66,7 +66,7 @@ class Outcome:
     """The last row of metrics.csv."""
 
 
-class Run:
+class Trainer:
     """A run and its folder, which no other process can use until it is closed: `go` and `together` do that at the end.
 
     Two things are kept apart, so that several runs are refused or begun together: without `begin` nothing is written
@@ -348,12 +348,12 @@ class Run:
 
 
 def together(
-    runs: Sequence[Run],
+    runs: Sequence[Trainer],
     checkpoint_seconds: float = 60.0,
     checkpoint_every: int | None = None,
     progress: TrainProgress | None = None,
     stop: threading.Event | None = None,
-    diverged: Callable[[Run, Diverged], None] | None = None,
+    diverged: Callable[[Trainer, Diverged], None] | None = None,
 ) -> list[Outcome]:
     """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together.
 
@@ -363,7 +363,7 @@ def together(
     done = {id(run): run.received for run in runs}
     total = sum(run.total for run in runs)
 
-    def report(run: Run) -> TrainProgress | None:
+    def report(run: Trainer) -> TrainProgress | None:
         def sum_up(received: int, _: int, facts: dict[str, Any]) -> None:
             done[id(run)] = received
             if progress is not None:
@@ -371,7 +371,7 @@ def together(
 
         return None if progress is None else sum_up
 
-    def course(run: Run, halt: threading.Event) -> Course[Outcome]:
+    def course(run: Trainer, halt: threading.Event) -> Course[Outcome]:
         try:
             return (yield from run.course(halt, checkpoint_seconds, checkpoint_every, report(run)))
         except Diverged as error:
@@ -389,7 +389,7 @@ def together(
         halt = stop or held.enter_context(noted(twice=True))
         try:
             return run_courses([(course(run, halt), run.built.executor) for run in runs])
-        except Diverged:
+        except (Diverged, UnwritableFile):
             raise
         except Exception:  # most likely in the user's own model
             for run in runs:

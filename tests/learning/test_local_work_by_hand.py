@@ -1,0 +1,181 @@
+"""Local work followed by hand, one by one and in waves, and the statistics of BatchNorm on their way to the server.
+
+The loss is half the squared distance to an example, so that a gradient is w - x. All examples and models lie on the ray
+through (3, 4), which is 5 long, and `ray` tells a place on it: only lengths have to be followed.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from small_runs import by_hand
+from sojourn.learning.algorithms.asyncsgd import AsyncSGD
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.synthetic import Quadratic
+from sojourn.learning.execute.examples import Examples
+from sojourn.learning.execute.executor import Job, OneByOne
+from sojourn.learning.execute.flat_model import FlatModel
+from sojourn.learning.execute.waves import Waves, vectorised
+from sojourn.learning.models.small import Point
+from sojourn.learning.replay.federation import Federation
+from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.replay import Replay
+
+FAR, NEAR = 0, 1  # the examples (3, 4) and (0.375, 0.5), 0.625 long
+RAY = Quadratic(Dataset("ray", [[3.0, 4.0], [0.375, 0.5]], [0, 0], [[0.0, 0.0]], [0], owner=[0, 0]), np.ones(2))
+
+
+def ray(length):
+    return torch.tensor([0.6, 0.8], dtype=torch.float64) * length
+
+
+def close(found, length):
+    torch.testing.assert_close(found, ray(length), rtol=1e-12, atol=1e-14)
+
+
+def one_by_one(model, examples, local):
+    return OneByOne(model, examples, local)
+
+
+def in_waves(model, examples, local):
+    return Waves(vectorised(model), examples, local, most=8)
+
+
+both = pytest.mark.parametrize("executor", [one_by_one, in_waves])
+
+
+def updates(executor, *tasks, step_size=0.1, **options):
+    """The updates of tasks (where they begin, the examples of their steps[, their step size])."""
+    most = max(len(steps) for _, steps, *_ in tasks)
+    local = Local(**{"steps": most, "batch_size": 1, "step_size": step_size, **options})
+    model = FlatModel(Point(RAY).double())
+    examples = Examples(RAY.dataset, torch.float64)
+    jobs = [
+        Job(ray(begin), None, [np.array([row]) for row in rows], own[0] if own else step_size, key)
+        for key, (begin, rows, *own) in enumerate(tasks)
+    ]
+    return executor(model, examples, local).compute(jobs)
+
+
+@both
+def test_a_gradient_longer_than_the_clip_is_shortened_to_it_and_a_shorter_one_is_left(executor):
+    far, near, other = updates(executor, (0.0, [FAR]), (0.0, [NEAR]), (9.0, [FAR]), clip=2.0)
+    close(far.gradient, -2.0)  # was -5
+    close(near.gradient, -0.625)
+    close(other.gradient, 2.0)  # was 4
+
+
+@both
+def test_weight_decay_is_added_to_what_is_left_of_a_clipped_gradient(executor):
+    (one,) = updates(executor, (10.0, [FAR]), clip=1.0, weight_decay=0.5)
+    close(one.gradient, 1.0 + 0.5 * 10.0)
+
+
+@both
+def test_weight_decay_pulls_at_the_model_of_each_local_step(executor):
+    (one,) = updates(executor, (10.0, [FAR, FAR]), weight_decay=0.5)
+    # gradients 5 + 5 at 10, then 4 + 4.5 at 9
+    close(one.delta, -0.1 * (10.0 + 8.5))
+
+
+@both
+def test_the_proximal_term_pulls_back_to_where_the_task_began_and_is_not_clipped(executor):
+    (one,) = updates(executor, (0.0, [FAR, FAR, FAR]), clip=1.0, proximal=2.0)
+    # -1 at 0, -1 + 0.2 at 0.1, -1 + 0.36 at 0.18
+    close(one.delta, 0.1 * (1.0 + 0.8 + 0.64))
+
+
+@both
+def test_momentum_keeps_a_share_of_the_velocity_and_begins_anew_with_every_task(executor):
+    tasks = (0.0, [FAR, FAR, FAR]), (0.0, [FAR, FAR, FAR])
+    # gradients -5, -4.5 at 0.5, -3.8 at 1.2; velocities -5, -7, -7.3
+    for one in updates(executor, *tasks, momentum=0.5):
+        close(one.delta, 0.1 * (5.0 + 7.0 + 7.3))
+
+
+@both
+def test_all_options_at_once(executor):
+    (one,) = updates(executor, (1.0, [FAR, NEAR]), clip=1.0, weight_decay=0.5, proximal=2.0, momentum=0.5)
+    first = -1.0 + 0.5 * 1.0  # -4 shortened, and the decay
+    at = 1.0 - 0.1 * first
+    second = at - 0.625 + 0.5 * at + 2.0 * (at - 1.0) + 0.5 * first  # 0.425 is not shortened
+    close(one.delta, -0.1 * (first + second))
+
+
+@both
+def test_tasks_of_one_wave_keep_their_own_lengths_step_sizes_and_losses(executor):
+    long, short, none = updates(executor, (0.0, [FAR, NEAR], 0.125), (0.0, [FAR], 0.2), (1.0, []))
+    close(long.delta, 0.125 * 5.0)  # at 0.625, where the near example is
+    close(short.delta, 0.2 * 5.0)
+    close(none.delta, 0.0)
+    assert [one.steps for one in (long, short, none)] == [2, 1, 0]
+    assert [one.step_size for one in (long, short)] == [0.125, 0.2]
+    # 5^2 / 2 and 0; 5^2 / 2; nothing
+    assert [one.loss.item() for one in (long, short, none)] == pytest.approx([6.25, 12.5, 0.0], abs=1e-12)
+
+
+@both
+def test_an_update_is_the_same_as_gradient_and_as_delta(executor):
+    (sent,) = updates(executor, (0.0, [FAR]))
+    close(sent.as_gradient(), -5.0)
+    close(sent.as_delta(), 0.5)
+    (gone,) = updates(executor, (0.0, [FAR, FAR]))
+    close(gone.as_delta(), 0.95)
+    close(gone.as_gradient(), -9.5)
+
+
+class Normed(nn.Module):
+    """BatchNorm and nothing else."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(1)
+
+    def loss(self, x, y):
+        return self.norm(x).square().mean()
+
+
+# client 1 holds 0 and 2: mean 1, variance 2; client 2 holds 0 and 4: mean 2, variance 8
+SPREAD = Quadratic(
+    Dataset("spread", [[0.0], [2.0], [0.0], [4.0]], [0] * 4, [[0.0]], [0], owner=[0, 0, 1, 1]), np.ones(1)
+)
+
+
+def statistics(*tasks, steps=1):
+    """The server's mean and variance after each update."""
+    case = by_hand(AsyncSGD(), *tasks, batch_size=2, steps=steps)
+    model = FlatModel(Normed().double())
+    federation = Federation(model, SPREAD.dataset, SPREAD.partition, case.setting.local)
+    replay = Replay(case.algorithm, federation, case.trace, case.setting)
+    found = []
+    for received in range(1, len(tasks) + 1):
+        replay.advance(received)
+        found.append(replay.stats.tolist())
+    return found
+
+
+near = partial(pytest.approx, rel=1e-12)
+
+
+def test_the_servers_statistics_move_by_a_tenth_towards_those_that_a_client_sends():
+    # a client moves its own by a tenth too, as PyTorch has it: from (0, 1) to (0.1, 1.1)
+    ((mean, variance),) = statistics((1, 0))
+    assert mean == near(0.1 * 0.1)
+    assert variance == near(0.9 * 1 + 0.1 * 1.1)
+
+
+def test_a_client_begins_with_the_statistics_that_its_task_carried():
+    first, fresh = statistics((1, 0), (2, 1))
+    assert first == near([0.01, 1.01])
+    assert fresh == near([0.9 * 0.01 + 0.1 * (0.9 * 0.01 + 0.1 * 2), 0.9 * 1.01 + 0.1 * (0.9 * 1.01 + 0.1 * 8)])
+    _, stale = statistics((1, 0), (2, 0))
+    assert stale == near([0.9 * 0.01 + 0.1 * (0.1 * 2), 0.9 * 1.01 + 0.1 * (0.9 + 0.1 * 8)])
+
+
+def test_a_clients_statistics_move_with_each_of_its_local_steps():
+    ((mean, variance),) = statistics((1, 0), steps=3)
+    assert mean == near(0.1 * (1 - 0.9**3))
+    assert variance == near(0.9 + 0.1 * (2 - 0.9**3))
