@@ -48,13 +48,13 @@ def draw_state(network: CappedNetwork, rng: np.random.Generator) -> Integers:
 
 def _variances(t: Tilted) -> Floats:
     """Of the tilted law of one client of each group."""
-    result = np.empty(t.cap.size)
-    for i, cap in enumerate(t.cap.tolist()):
-        if cap == NONE:
-            result[i] = t.ratio[i] / (1 - t.ratio[i]) ** 2 + t.linked[i]
-        else:
-            prob, number = t.prob[t.first[i] : t.first[i] + cap + 1], np.arange(cap + 1)
-            result[i] = prob @ (number - prob @ number) ** 2
+    result = np.asarray(t.ratio / (1 - t.ratio) ** 2 + t.linked)
+    capped = t.cap != NONE
+    if capped.any():
+        first = t.first[capped]
+        number = np.arange(t.prob.size) - np.repeat(first, t.cap[capped] + 1)
+        mean = np.add.reduceat(t.prob * number, first)
+        result[capped] = np.add.reduceat(t.prob * number**2, first) - mean**2
     return result
 
 
