@@ -16,7 +16,10 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
-from sojourn.timing.simulate.capped_start import stationary_queues, with_room
+from sojourn.scenario import Scenario
+from sojourn.timing.exact.capped_draw import draw_state
+from sojourn.timing.shares import solved
+from sojourn.timing.simulate.capped_start import with_room
 from sojourn.types import Floats, Integers
 
 
@@ -93,15 +96,13 @@ def _stationary(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
     is their law given that they sum to C. All groups but one are drawn; the last one must then hold the rest, which
     is accepted with its probability over its largest probability. Within a group every split is equally likely.
     """
-    if plan.one_each:  # for any laws
-        return stationary_queues(plan.sampling * (1 / fleet.rate + fleet.link_time), fleet.count, plan, rng)
+    if plan.capped and (plan.one_each or fleet.exponential):  # with a cap of 1 for any laws
+        return draw_state(solved(fleet, plan, Scenario()), rng)
     if not fleet.exponential:
         raise InvalidInput(
             "start stationary needs exponential service and no links, this fleet has others; use even or routed"
         )
     load = plan.sampling / fleet.rate
-    if plan.capped:
-        return stationary_queues(load, fleet.count, plan, rng)
     ratio = load * tilt(load, fleet.count, plan.concurrency)
     spread = fleet.count * ratio / (1 - ratio) ** 2
     last = int(np.argmax(spread))
