@@ -4,6 +4,7 @@ The loss is half the squared distance to an example, so that a gradient is w - x
 through (3, 4), which is 5 long, and `ray` tells a place on it: only lengths have to be followed.
 """
 
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,7 @@ from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.replay import Replay, Tally
 
 FAR, NEAR = 0, 1  # the examples (3, 4) and (0.375, 0.5), 0.625 long
 RAY = Quadratic(Dataset("ray", [[3.0, 4.0], [0.375, 0.5]], [0, 0], [[0.0, 0.0]], [0], owner=[0, 0]), np.ones(2))
@@ -179,3 +180,17 @@ def test_a_clients_statistics_move_with_each_of_its_local_steps():
     ((mean, variance),) = statistics((1, 0), steps=3)
     assert mean == near(0.1 * (1 - 0.9**3))
     assert variance == near(0.9 + 0.1 * (2 - 0.9**3))
+
+
+def test_what_a_run_has_cost_is_counted_from_nothing():
+    case = by_hand(AsyncSGD(), (1, 0, 2), (2, 0, 3), (1, 1, 0), steps=3)
+    replay = case.replay()
+    assert asdict(replay.tally) == dict.fromkeys(asdict(replay.tally), 0)
+    replay.advance(3)
+    down, up = case.algorithm.bits_each_way(1)
+    assert (down, up) == (32, 32)
+    # client 1 at 0 and 0.1: (1 + 0.81) / 2 of half a square each; client 2 at 0, -0.3, -0.57
+    losses = (0.5 + 0.405) / 2, (4.5 + 2.7**2 / 2 + 2.43**2 / 2) / 3
+    assert replay.tally.loss == pytest.approx(sum(losses), rel=1e-12)
+    counts = replace(replay.tally, loss=0.0)
+    assert counts == Tally(received=3, gradients=5, unused=0, lost=0, bits_up=96, bits_down=96, worked=2)
