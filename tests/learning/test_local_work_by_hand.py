@@ -24,6 +24,8 @@ from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Replay, Tally
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 
 FAR, NEAR = 0, 1  # the examples (3, 4) and (0.375, 0.5), 0.625 long
 RAY = Quadratic(Dataset("ray", [[3.0, 4.0], [0.375, 0.5]], [0, 0], [[0.0, 0.0]], [0], owner=[0, 0]), np.ones(2))
@@ -194,3 +196,26 @@ def test_what_a_run_has_cost_is_counted_from_nothing():
     assert replay.tally.loss == pytest.approx(sum(losses), rel=1e-12)
     counts = replace(replay.tally, loss=0.0)
     assert counts == Tally(received=3, gradients=5, unused=0, lost=0, bits_up=96, bits_down=96, worked=2)
+
+
+def test_what_nobody_asked_for_is_one_plain_step_of_a_tenth_on_32_examples():
+    plain = {"momentum": 0.0, "weight_decay": 0.0, "proximal": 0.0, "clip": None, "schedule": Schedule("constant")}
+    assert Local() == Local(steps=1, epochs=None, batch_size=32, step_size=0.1, **plain)
+    assert Local().plain
+    assert ServerStep() == ServerStep("sgd", step_size=0.1, momentum=0.9, second=0.99, epsilon=1e-8)
+
+
+def test_a_gradient_as_small_as_adams_epsilon_is_followed_half_as_far():
+    start, small = torch.zeros(1, dtype=torch.float64), torch.full((1,), 1e-8, dtype=torch.float64)
+    memory, moved = ServerStep("adam", step_size=0.1).step(ServerMemory(), start, small, factor=1.0)
+    assert moved.item() == pytest.approx(-0.1 / 2, rel=1e-9)
+    assert memory.taken == 1
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum"])
+def test_the_server_follows_the_factor_times_the_gradient_by_the_step_size_of_the_moment(kind):
+    start, slope = torch.ones(1, dtype=torch.float64), torch.full((1,), 2.0, dtype=torch.float64)
+    _, moved = ServerStep(kind, step_size=0.1).step(ServerMemory(), start, slope, factor=3.0)
+    assert moved.item() == pytest.approx(1 - 0.1 * 3 * 2)
+    _, moved = ServerStep(kind, step_size=0.1).step(ServerMemory(), start, slope, factor=3.0, step_size=0.05)
+    assert moved.item() == pytest.approx(1 - 0.05 * 3 * 2)
