@@ -462,7 +462,7 @@ def _try_all(options: argparse.Namespace, copy: Path) -> None:
     pytest.main([*asked, *tests], plugins=[watch, trial])
     outcomes = [row[4] for row in trial.rows]
     counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in sorted(set(outcomes)))
-    print(f"{options.room}: {len(outcomes)} tried; {counts}", file=shown)
+    print(f"{options.room}: {len(outcomes)} tried; {counts}", file=shown, flush=True)
     if options.out:
         with options.out.open("w", newline="") as out:
             csv.writer(out).writerows([("file", "line", "before", "after", "outcome", "by"), *trial.rows])
