@@ -219,3 +219,16 @@ def test_the_server_follows_the_factor_times_the_gradient_by_the_step_size_of_th
     assert moved.item() == pytest.approx(1 - 0.1 * 3 * 2)
     _, moved = ServerStep(kind, step_size=0.1).step(ServerMemory(), start, slope, factor=3.0, step_size=0.05)
     assert moved.item() == pytest.approx(1 - 0.05 * 3 * 2)
+
+
+@pytest.mark.parametrize(("steps", "moved"), [(1, [1.0, 11.0, 21.0]), (2, [2.0, 11.0, 20.0])])
+def test_in_a_wave_each_task_carries_on_its_own_statistics_while_it_has_steps_to_do(steps, moved):
+    def counted(params, stats, x, y):
+        return torch.zeros_like(params), params.new_zeros(len(params)), stats + 1
+
+    rows = [np.array([FAR])]
+    lengths = (1, 1, 1) if steps == 1 else (2, 1, 0)
+    jobs = [Job(ray(0.0), torch.tensor([10.0 * k]), rows * length, 0.1, k) for k, length in enumerate(lengths)]
+    local = Local(steps=steps, batch_size=1)
+    found = Waves(counted, Examples(RAY.dataset, torch.float64), local, most=8).compute(jobs)
+    assert [one.stats.item() for one in found] == moved
