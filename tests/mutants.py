@@ -33,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,6 +44,7 @@ from typing import Any, NamedTuple, TextIO
 import pytest
 
 HERE = Path(__file__).resolve().parent.parent
+BROKEN = 99  # exit status of a fork in which not a test failed, but this script
 UNNOTICED = ("survived", "not reached")
 OTHER: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
@@ -270,18 +272,21 @@ def _in_fork(seconds: float, work: Callable[[], None]) -> str:
     """Do work in a process of its own, which has everything from this one."""
     child = os.fork()
     if child == 0:
-        code = 1
+        code = BROKEN
         try:
             os.setsid()
             work()
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+            code = os.waitstatus_to_exitcode(status)
+            return {0: "survived", BROKEN: "broken"}.get(code, "killed")
         time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
@@ -307,7 +312,7 @@ def _put(copy: Path, mutant: Mutant, source: bytes) -> bool:
     before, after = (compile(text, copy / mutant.file, "exec") for text in (source, mutant.of(source)))
     for old, new in zip(_functions(before), _functions(after), strict=True):
         if old.co_consts != new.co_consts or old.co_code != new.co_code or old.co_names != new.co_names:
-            mine = [one for one in gc.get_objects() if isinstance(one, FunctionType) and _same(one.__code__, old)]
+            mine = [one for one in gc.get_objects() if type(one) is FunctionType and _same(one.__code__, old)]
             for one in mine:
                 one.__code__ = new
             return bool(mine)
@@ -412,7 +417,7 @@ class Trial:
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
         outcome = _in_fork(seconds, work)
-        if outcome != "survived":
+        if outcome not in ("survived", "broken"):
             return Ran(outcome, by.read_text() if by.exists() else "")
         path = self._copy / mutant.file
         path.write_bytes(mutant.of(source))
