@@ -6,10 +6,12 @@
 
 A mutant has one number doubled or one larger, one comparison, sign, `and`, `not`, `min` or truth value turned round, or
 returns nothing. The package is copied; the tests of the room run once on the copy and tell which lines each of them
-reaches; then, for each mutant, those that reach its line run until one fails. Who survives is printed: it is either no
-error at all (another way to write the same), or one that no fast test would notice. Only tests that take less than
-`--slowest` seconds take part, for one mutant at most `--each` seconds of them, the fastest first; so try survivors
-again with more tests before you believe them. Seconds of tests are those of a processor, `--seconds` are of a clock.
+reaches; then, for each mutant, those that reach its line run until one fails, first in a fork of a process that has
+everything loaded and gets the function's new code, then, where none fails, in a new Python. Who survives is printed: it
+is either no error at all (another way to write the same), or one that none of these tests notices. Only tests that
+take less than `--slowest` seconds take part, for one mutant at most `--each` seconds of them, the fastest first; so try
+survivors again with more tests before you believe them. Seconds of tests are those of a processor, `--seconds` are of a
+clock.
 
 Compiled code runs as plain Python here (NUMBA_DISABLE_JIT) where a room says so: compiling anew takes a minute.
 Not a test: pytest does not collect this file. Works where processes can fork.
@@ -19,26 +21,31 @@ import argparse
 import ast
 import contextlib
 import csv
-import importlib
+import gc
+import inspect
 import json
 import os
 import random
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, TextIO
 
 import pytest
 
 HERE = Path(__file__).resolve().parent.parent
-HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "pandas", "pyarrow", "numba", "torch")
+BROKEN = 99  # exit status of a fork in which not a test failed, but this script
+UNNOTICED = ("survived", "not reached")
 OTHER: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
     ast.LtE: (ast.Lt, ast.Gt),
@@ -124,6 +131,10 @@ class Mutant(NamedTuple):
     after: str
     start: int
     """Where `before` begins in the file, in bytes."""
+
+    def of(self, source: bytes) -> bytes:
+        """The file with the change."""
+        return source[: self.start] + self.after.encode() + source[self.start + len(self.before.encode()) :]
 
 
 class Ran(NamedTuple):
@@ -215,88 +226,116 @@ class Watch:
         self._lines: set[tuple[str, int]] = set()
         self.early: list[tuple[str, int]] = []
         self.tests: dict[str, dict[str, Any]] = {}
+        self.failing: Path | None = None  # where to write who noticed a mutant, and stop
         sys.settrace(self._called)
 
     def _called(self, frame: Any, event: str, _: Any) -> Any:
         if frame.f_code.co_filename not in self._files:
             return None
-        self._lines.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._inside
+        return self._inside(frame, event, _)
 
     def _inside(self, frame: Any, event: str, _: Any) -> Any:
         self._lines.add((frame.f_code.co_filename, frame.f_lineno))
         return self._inside
 
     def pytest_collection_finish(self) -> None:
+        sys.settrace(None)
         self.early, self._lines = sorted(self._lines), set()
 
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._lines = set()
-        began = time.process_time()
-        self.tests[item.nodeid] = {"right": True}
-        sys.settrace(self._called)
-        yield
-        sys.settrace(None)
-        self.tests[item.nodeid] |= {"seconds": time.process_time() - began, "lines": sorted(self._lines)}
+    def all(self, items: list[pytest.Item], told: Path) -> None:
+        """Run the tests as they are and write down what they reach."""
+        for item, following in pairwise([*items, None]):
+            assert item is not None
+            self._lines, began = set(), time.process_time()
+            self.tests[item.nodeid] = {"right": True}
+            sys.settrace(self._called)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.settrace(None)
+            self.tests[item.nodeid] |= {"seconds": time.process_time() - began, "lines": sorted(self._lines)}
+        told.write_text(json.dumps({"early": self.early, "tests": self.tests}))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGPROF, _too_long)
-        signal.setitimer(signal.ITIMER_PROF, self._slowest)
+        signal.setitimer(signal.ITIMER_PROF, 0 if self.failing else self._slowest)
         yield
         signal.setitimer(signal.ITIMER_PROF, 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.tests[report.nodeid]["right"] &= report.outcome == "passed"
+        if self.failing and report.failed:
+            self.failing.write_text(report.nodeid)
+            os._exit(1)
+        if not self.failing:
+            self.tests[report.nodeid]["right"] &= report.outcome == "passed"
 
 
 def _too_long(*_: Any) -> None:
     raise TimeoutError("too slow for mutants")
 
 
-def _forked(copy: Path, tests: list[str], seconds: float, found: Path | None = None, **watch: Any) -> Ran:
-    """Run tests of the copy in a process of their own, which has all that is heavy from this one."""
-    log = copy / "log.txt"
-    options = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={copy}"]
+def _in_fork(seconds: float, work: Callable[[], None]) -> str:
+    """Do work in a process of its own, which has everything from this one."""
     child = os.fork()
     if child == 0:
-        code = 9
+        code = BROKEN
         try:
-            code = _here(copy, log, [*options, *([] if found else ["-x"]), *tests], found, watch)
+            os.setsid()
+            work()
+            code = 0
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stderr.flush()
             os._exit(code)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
-            outcome = "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
-            return Ran(outcome, failed[1] if failed else "")
-        time.sleep(0.02)
+            code = os.waitstatus_to_exitcode(status)
+            return {0: "survived", BROKEN: "broken"}.get(code, "killed")
+        time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return Ran("timed out", "")
+    return "timed out"
 
 
-def _here(copy: Path, log: Path, arguments: list[str], found: Path | None, watch: dict[str, Any]) -> int:
-    """Run pytest in this process, once and for all."""
-    os.setsid()
-    with log.open("w") as out:
-        os.dup2(out.fileno(), 1)
-        os.dup2(out.fileno(), 2)
-    os.chdir(copy)
-    sys.path[:0] = [str(copy / "src")]
-    plugins = [Watch(**watch)] if found else []
-    code = pytest.main(arguments, plugins=plugins)
-    sys.settrace(None)
-    if found:
-        found.write_text(json.dumps({"early": plugins[0].early, "tests": plugins[0].tests}))
-    return int(code)
+def _afresh(copy: Path, tests: list[str], seconds: float) -> Ran:
+    """Run tests of the copy in a Python that knows nothing yet."""
+    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--no-header", "--tb=no", f"--rootdir={copy}"]
+    path = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    try:
+        done = subprocess.run(command, cwd=copy, env=os.environ | path, timeout=seconds, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return Ran("timed out", "")
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return Ran("survived" if done.returncode == 0 else "killed", failed[1] if failed else "")
+
+
+def _put(copy: Path, mutant: Mutant, source: bytes) -> bool:
+    """Put a mutant's code into the functions that run here; False where it is outside of functions."""
+    before, after = (compile(text, copy / mutant.file, "exec") for text in (source, mutant.of(source)))
+    for old, new in zip(_functions(before), _functions(after), strict=True):
+        if old.co_consts != new.co_consts or old.co_code != new.co_code or old.co_names != new.co_names:
+            mine = [one for one in gc.get_objects() if type(one) is FunctionType and _same(one.__code__, old)]
+            for one in mine:
+                one.__code__ = new
+            return bool(mine)
+    return False
+
+
+def _same(one: CodeType, other: CodeType) -> bool:
+    return (one.co_filename, one.co_firstlineno, one.co_qualname) == (
+        other.co_filename,
+        other.co_firstlineno,
+        other.co_qualname,
+    )
+
+
+def _functions(code: CodeType) -> list[CodeType]:
+    """Functions of a module and methods of its classes, not what is within them."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return [found for one in inner for found in ([one] if one.co_flags & inspect.CO_NEWLOCALS else _functions(one))]
 
 
 def _copied(copy: Path) -> Path:
@@ -331,19 +370,67 @@ class Covered:
         return chosen
 
 
-def _tried(copy: Path, mutant: Mutant, tests: list[str], seconds: float, number: int) -> Ran:
-    """Put the mutant in its place, run its tests, put things right again."""
-    if not tests:
-        return Ran("not reached", "")
-    path = copy / mutant.file
-    right = path.read_bytes()
-    end = mutant.start + len(mutant.before.encode())
-    path.write_bytes(right[: mutant.start] + mutant.after.encode() + right[end:])
-    os.utime(path, (number, number))  # no two mutants with one time stamp: Python would run the older's byte code
-    try:
-        return _forked(copy, tests, seconds)
-    finally:
-        path.write_bytes(right)
+class Trial:
+    """A pytest plugin that, in place of running the tests, tries mutants with them."""
+
+    def __init__(self, options: argparse.Namespace, copy: Path, files: list[str], watch: Watch, out: TextIO) -> None:
+        self._options, self._copy, self._files, self._watch, self._out = options, copy, files, watch, out
+        self.rows: list[tuple[Any, ...]] = []
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        options, told = self._options, self._copy / "told.json"
+        told.unlink(missing_ok=True)
+        self._say(f"{options.room}: {len(self._files)} files; {len(session.items)} tests once, as they are")
+        _in_fork(1800, lambda: self._watch.all(session.items, told))
+        covered = Covered(self._copy, json.loads(told.read_text()), options.each)
+        sample = self._sample()
+        self._say(f"{len(covered.tests)} tests are right and fast; {len(sample)} mutants are tried")
+        items, until = {item.nodeid: item for item in session.items}, time.monotonic() + options.seconds
+        for number, mutant in enumerate(sample, start=1):
+            if time.monotonic() > until:
+                break
+            ran = self._tried(mutant, covered, items, number)
+            self.rows.append((*mutant[:4], *ran))
+            if ran.outcome in UNNOTICED:
+                self._say(f"{ran.outcome}: {mutant.file}:{mutant.line}: {mutant.before} -> {mutant.after}")
+        return True
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+    def _sample(self) -> list[Mutant]:
+        every = [mutant for file in self._files for mutant in mutants(self._copy, file)]
+        if self._options.again:
+            left = _unnoticed(self._options.again)
+            every = [one for one in every if (one.file, str(one.line), one.before, one.after) in left]
+        return random.Random(self._options.seed).sample(every, min(self._options.most, len(every)))
+
+    def _tried(self, mutant: Mutant, covered: "Covered", items: dict[str, pytest.Item], number: int) -> Ran:
+        """First with what is here already; who survives that, and what runs at import, in a new Python."""
+        chosen = covered.of(mutant)
+        if not chosen:
+            return Ran("not reached", "")
+        seconds = 20 + 10 * sum(covered.tests[name]["seconds"] for name in chosen)
+        source, by = (self._copy / mutant.file).read_bytes(), self._copy / "by.txt"
+        by.unlink(missing_ok=True)
+
+        def work() -> None:
+            self._watch.failing = by
+            if _put(self._copy, mutant, source):
+                for item, following in pairwise([*(items[name] for name in chosen), None]):
+                    assert item is not None
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+        outcome = _in_fork(seconds, work)
+        if outcome not in ("survived", "broken"):
+            return Ran(outcome, by.read_text() if by.exists() else "")
+        path = self._copy / mutant.file
+        path.write_bytes(mutant.of(source))
+        os.utime(path, (number, number))  # no two mutants with one time stamp: Python would run the older's byte code
+        try:
+            return _afresh(self._copy, chosen, 60 + seconds)
+        finally:
+            path.write_bytes(source)
 
 
 def main() -> None:
@@ -360,53 +447,40 @@ def main() -> None:
     parser.add_argument("--copy", type=Path, help="folder of the copy, to be used again; the next run need not compile")
     parser.add_argument("--out", type=Path, help="CSV file of all that were tried")
     options = parser.parse_args()
-    room = ROOMS[options.room]
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    sys.dont_write_bytecode = True
-    if room.plain:
+    if ROOMS[options.room].plain:
         os.environ["NUMBA_DISABLE_JIT"] = "1"
-    for name in HEAVY:
-        importlib.import_module(name)
-    importlib.import_module("torch").set_num_threads(1)
+    for key in ("again", "out"):
+        given = getattr(options, key)
+        setattr(options, key, given and given.resolve())
     with tempfile.TemporaryDirectory() as folder:
-        copy = options.copy.resolve() if options.copy else Path(folder) / "copy"
-        _try_all(options, room, _copied(copy), Path(folder) / "told.json")
+        _try_all(options, _copied(options.copy.resolve() if options.copy else Path(folder) / "copy"))
 
 
-def _try_all(options: argparse.Namespace, room: Room, copy: Path, told: Path) -> None:
+def _try_all(options: argparse.Namespace, copy: Path) -> None:
+    room = ROOMS[options.room]
     files = sorted(str(path.relative_to(copy)) for one in room.files for path in _sources(copy / "src/sojourn" / one))
     tests = [one for one in options.tests or room.tests if (copy / one).exists()]
-    print(f"{options.room}: {len(files)} files; the tests once, as they are", flush=True)
-    _forked(copy, tests, 1800, told, files=[str(copy / file) for file in files], slowest=options.slowest)
-    if not told.exists():
-        sys.exit((copy / "log.txt").read_text())
-    covered = Covered(copy, json.loads(told.read_text()), options.each)
-    every = [mutant for file in files for mutant in mutants(copy, file)]
-    if options.again:
-        left = _unnoticed(options.again)
-        every = [mutant for mutant in every if (mutant.file, str(mutant.line), mutant.before, mutant.after) in left]
-    sample = random.Random(options.seed).sample(every, min(options.most, len(every)))
-    print(f"{len(covered.tests)} tests, {len(every)} mutants, of which {len(sample)} are tried", flush=True)
-    rows, until = [], time.monotonic() + options.seconds
-    for number, mutant in enumerate(sample, start=1):
-        if time.monotonic() > until:
-            break
-        chosen = covered.of(mutant)
-        usual = sum(covered.tests[name]["seconds"] for name in chosen)
-        ran = _tried(copy, mutant, chosen, 20 + 5 * usual, number)
-        rows.append((*mutant[:4], ran.outcome, ran.by, len(chosen)))
-        if ran.outcome in ("survived", "not reached"):
-            print(f"{ran.outcome}: {mutant.file}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
-    counts = {outcome: sum(row[4] == outcome for row in rows) for outcome in sorted({row[4] for row in rows})}
-    print(f"{options.room}: {len(rows)} tried; " + ", ".join(f"{n} {outcome}" for outcome, n in counts.items()))
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(copy / "src"))
+    os.chdir(copy)
+    watch = Watch([str(copy / file) for file in files], options.slowest)
+    shown = os.fdopen(os.dup(1), "w")
+    trial = Trial(options, copy, files, watch, shown)
+    asked = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", f"--rootdir={copy}"]
+    with (copy / "log.txt").open("w") as log:
+        os.dup2(log.fileno(), 1)
+    pytest.main([*asked, *tests], plugins=[watch, trial])
+    outcomes = [row[4] for row in trial.rows]
+    counts = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in sorted(set(outcomes)))
+    print(f"{options.room}: {len(outcomes)} tried; {counts}", file=shown, flush=True)
     if options.out:
         with options.out.open("w", newline="") as out:
-            csv.writer(out).writerows([("file", "line", "before", "after", "outcome", "by", "tests"), *rows])
+            csv.writer(out).writerows([("file", "line", "before", "after", "outcome", "by"), *trial.rows])
 
 
 def _unnoticed(file: Path) -> set[tuple[str, ...]]:
     with file.open(newline="") as rows:
-        return {tuple(row[:4]) for row in csv.reader(rows) if row[4] in ("survived", "not reached")}
+        return {tuple(row[:4]) for row in csv.reader(rows) if row[4] in UNNOTICED}
 
 
 def _sources(path: Path) -> list[Path]:

@@ -287,6 +287,7 @@ def test_a_run_over_the_engine_has_the_bits_of_the_run_over_its_trace(text, worl
     assert all(torch.equal(pin.sent.params, whole.pending[name].sent.params) for name, pin in live.pending.items())
     assert (live.received, live.ended, live.tally.lost) == (whole.received, whole.ended, whole.tally.lost)
     assert ("availability" in world) == (live.tally.lost > 0)
+    assert whole.ended == whole.received + whole.tally.lost
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

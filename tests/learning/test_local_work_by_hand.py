@@ -4,6 +4,7 @@ The loss is half the squared distance to an example, so that a gradient is w - x
 through (3, 4), which is 5 long, and `ray` tells a place on it: only lengths have to be followed.
 """
 
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,9 @@ from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.replay import Replay
+from sojourn.learning.replay.replay import Replay, Tally
+from sojourn.learning.replay.schedule import Schedule
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 
 FAR, NEAR = 0, 1  # the examples (3, 4) and (0.375, 0.5), 0.625 long
 RAY = Quadratic(Dataset("ray", [[3.0, 4.0], [0.375, 0.5]], [0, 0], [[0.0, 0.0]], [0], owner=[0, 0]), np.ones(2))
@@ -179,3 +182,53 @@ def test_a_clients_statistics_move_with_each_of_its_local_steps():
     ((mean, variance),) = statistics((1, 0), steps=3)
     assert mean == near(0.1 * (1 - 0.9**3))
     assert variance == near(0.9 + 0.1 * (2 - 0.9**3))
+
+
+def test_what_a_run_has_cost_is_counted_from_nothing():
+    case = by_hand(AsyncSGD(), (1, 0, 2), (2, 0, 3), (1, 1, 0), steps=3)
+    replay = case.replay()
+    assert asdict(replay.tally) == dict.fromkeys(asdict(replay.tally), 0)
+    replay.advance(3)
+    down, up = case.algorithm.bits_each_way(1)
+    assert (down, up) == (32, 32)
+    # client 1 at 0 and 0.1: (1 + 0.81) / 2 of half a square each; client 2 at 0, -0.3, -0.57
+    losses = (0.5 + 0.405) / 2, (4.5 + 2.7**2 / 2 + 2.43**2 / 2) / 3
+    assert replay.tally.loss == pytest.approx(sum(losses), rel=1e-12)
+    counts = replace(replay.tally, loss=0.0)
+    assert counts == Tally(received=3, gradients=5, unused=0, lost=0, bits_up=96, bits_down=96, worked=2)
+
+
+def test_what_nobody_asked_for_is_one_plain_step_of_a_tenth_on_32_examples():
+    plain = {"momentum": 0.0, "weight_decay": 0.0, "proximal": 0.0, "clip": None, "schedule": Schedule("constant")}
+    assert Local() == Local(steps=1, epochs=None, batch_size=32, step_size=0.1, **plain)
+    assert Local().plain
+    assert ServerStep() == ServerStep("sgd", step_size=0.1, momentum=0.9, second=0.99, epsilon=1e-8)
+
+
+def test_a_gradient_as_small_as_adams_epsilon_is_followed_half_as_far():
+    start, small = torch.zeros(1, dtype=torch.float64), torch.full((1,), 1e-8, dtype=torch.float64)
+    memory, moved = ServerStep("adam", step_size=0.1).step(ServerMemory(), start, small, factor=1.0)
+    assert moved.item() == pytest.approx(-0.1 / 2, rel=1e-9)
+    assert memory.taken == 1
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum"])
+def test_the_server_follows_the_factor_times_the_gradient_by_the_step_size_of_the_moment(kind):
+    start, slope = torch.ones(1, dtype=torch.float64), torch.full((1,), 2.0, dtype=torch.float64)
+    _, moved = ServerStep(kind, step_size=0.1).step(ServerMemory(), start, slope, factor=3.0)
+    assert moved.item() == pytest.approx(1 - 0.1 * 3 * 2)
+    _, moved = ServerStep(kind, step_size=0.1).step(ServerMemory(), start, slope, factor=3.0, step_size=0.05)
+    assert moved.item() == pytest.approx(1 - 0.05 * 3 * 2)
+
+
+@pytest.mark.parametrize(("steps", "moved"), [(1, [1.0, 11.0, 21.0]), (2, [2.0, 11.0, 20.0])])
+def test_in_a_wave_each_task_carries_on_its_own_statistics_while_it_has_steps_to_do(steps, moved):
+    def counted(params, stats, x, y):
+        return torch.zeros_like(params), params.new_zeros(len(params)), stats + 1
+
+    rows = [np.array([FAR])]
+    lengths = (1, 1, 1) if steps == 1 else (2, 1, 0)
+    jobs = [Job(ray(0.0), torch.tensor([10.0 * k]), rows * length, 0.1, k) for k, length in enumerate(lengths)]
+    local = Local(steps=steps, batch_size=1)
+    found = Waves(counted, Examples(RAY.dataset, torch.float64), local, most=8).compute(jobs)
+    assert [one.stats.item() for one in found] == moved

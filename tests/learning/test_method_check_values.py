@@ -1,5 +1,7 @@
 """Each algorithm followed by hand: two clients with gradients w - 1 and w + 3, from w = 0 with steps of 0.1."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
@@ -290,3 +292,55 @@ def test_fedasync_that_keeps_nothing_has_the_last_clients_model():
 def test_fedasync_drops_what_is_too_stale():
     case = by_hand(FedAsync(alpha=1.0, staleness="constant", most=1), (1, 0), (2, 0), (1, 0), (2, 0))
     assert models(case) == near(0.1, -0.3, -0.3, -0.3)
+
+
+# what is taken where nothing is said
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected", "weighs"),
+    [
+        (AsyncSGD, {"server": ServerStep(), "assignment": "random", "steps": "constant"}, False),
+        (GeneralizedAsyncSGD, {"server": ServerStep()}, True),
+        (FedAvg, {"server_step_size": 1.0, "weights": "objective", "interaction": 0.0}, True),
+        (
+            FedBuff,
+            {
+                "server": ServerStep(),
+                "server_step_size": 1.0,
+                "size": 10,
+                "staleness": "none",
+                "distinct": False,
+                "dispatch": "idle",
+            },
+            False,
+        ),
+        (
+            FedAsync,
+            {"alpha": 0.6, "staleness": "polynomial", "a": 0.5, "b": 4.0, "most": None, "dispatch": "idle"},
+            False,
+        ),
+        (
+            Favano,
+            {"contacts": 20, "waiting": 4.0, "interaction": 3.0, "reweighting": "stochastic", "keep": 1.0},
+            False,
+        ),
+        (
+            Quafl,
+            {
+                "contacts": 20,
+                "waiting": 4.0,
+                "interaction": 3.0,
+                "bits": 14,
+                "side": 1e-4,
+                "rescale": True,
+                "server_average": True,
+                "client_average": True,
+            },
+            False,
+        ),
+    ],
+)
+def test_options_that_are_left_out_and_who_looks_at_the_weights_of_clients(algorithm, expected, weighs):
+    assert {one.name: getattr(algorithm(), one.name) for one in fields(algorithm)} == expected
+    assert algorithm.weighs is weighs

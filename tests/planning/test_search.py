@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sojourn import Constants, Fleet, InvalidInput, Plan, goal, make_plan
 from sojourn.planning.bound import search
+from sojourn.planning.bound.binning import into_bins
 from sojourn.planning.bound.concurrency import best_concurrency
 from sojourn.planning.bound.family import ByPower, equal_clients, grid_around_uniform, speed_clusters
 from sojourn.planning.bound.goal import mixed_goal
@@ -318,3 +319,9 @@ def test_rates_of_any_scale_are_planned_for():
     one, other = (make_plan(Fleet.of(a=(3, 8.0 * x), b=(3, 1.0 * x)), goal(time=100 / x)) for x in (1.0, 1e200))
     assert one.plan.concurrency == other.plan.concurrency
     assert one.plan.sampling == pytest.approx(other.plan.sampling, rel=1e-6)
+
+
+def test_bins_part_clients_of_one_speed_by_their_links():
+    fleet = Fleet(("a", "b", "c", "d"), [1] * 4, [1.0] * 4, uplink_rate=[1.0, 0.01, 1.0, 0.01])
+    bins = into_bins(fleet, goal(time=100), 2)
+    assert bins[0] == bins[2] != bins[1] == bins[3]

@@ -6,6 +6,7 @@ form and the mean value analysis must both agree with it.
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,3 +188,12 @@ def test_solving_in_segments_reports_progress_and_changes_nothing(monkeypatch):
     np.testing.assert_allclose(pieces.throughput_by_population, whole.throughput_by_population, rtol=1e-14)
     np.testing.assert_allclose(pieces.queue, whole.queue, rtol=1e-14)
     np.testing.assert_allclose(pieces.queue_before, whole.queue_before, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("error", "solver"), [(0.9e-10, "contour"), (1.1e-10, "mva"), (math.nan, "mva")])
+def test_a_contour_is_kept_only_where_ten_digits_are_certain(monkeypatch, error, solver):
+    right = jackson.ContourNetwork.of
+    monkeypatch.setattr(jackson, "_QUICK", 0)
+    monkeypatch.setattr(jackson.ContourNetwork, "of", lambda *given: replace(right(*given), error=error))
+    found = ClosedNetwork.solve(np.array([1.0, 0.4]), np.array([2, 3]), 300)
+    assert found.solver == solver

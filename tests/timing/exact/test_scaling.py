@@ -200,6 +200,14 @@ def test_the_limit_law_has_no_step_where_its_formula_changes():
         assert below <= above
 
 
+@pytest.mark.parametrize(
+    ("near", "c"), [(5, 100.0), *(pytest.param(*far, marks=pytest.mark.slow) for far in ((5, 400.0), (400, 420.0)))]
+)
+def test_beside_one_slow_client_the_limit_is_the_mean_of_a_gamma_law_that_is_cut_off(near, c):
+    # the density s^(near - 1) e^-s on (0, c) has the mean near P(near + 1, c) / P(near, c)
+    assert gamma_limit(near, 1, c) == pytest.approx(gammainc(near + 1, c) / gammainc(near, c), rel=1e-9)
+
+
 def test_links_are_refused():
     fleet = Fleet(("fast", "slow"), [5, 5], [1.2, 1.0], uplink_rate=[0.1, 0.1])
     with pytest.raises(InvalidInput, match="the limit regimes know no links"):
