@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sojourn.experiments.comparison import ComparisonSpec
 
 _WORLD = (*keys(part="world"), "dispatcher")
-SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", *_WORLD)
+SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", "cap", "correction", *_WORLD)
 """Keys of a run, the same for all, with flags of their own; the others by --set."""
 
 

@@ -30,6 +30,7 @@ _INSTEAD = {
     "plan": ("sampling",),
     "sampling": ("plan",),
     "concurrency": ("plan",),
+    "cap": ("plan",),
     "local_steps": ("local_epochs",),
     "local_epochs": ("local_steps",),
 }
@@ -193,7 +194,7 @@ def _crossed(algorithms: Sequence[Entry], plans: Sequence[Entry]) -> tuple[Entry
         )
     crossed: list[Entry] = []
     for algorithm in algorithms:
-        if not plans or any(key in algorithm.keys for key in PLANNED):
+        if not plans or any(key in algorithm.keys for key in PLANNED if key != "correction"):
             crossed.append(algorithm)
             continue
         crossed += [Entry(f"{algorithm.name}, {plan.name}", {**plan.keys, **algorithm.keys}) for plan in plans]
