@@ -53,7 +53,8 @@ def tasks_of(fleet: Fleet, cap: int | None, share: float) -> int:
 def exact_and_simulated(fleet: Fleet, plan: Plan, size: Size, **facts: Any) -> Iterator[dict[str, Any]]:
     """A row per group: what theory says, what was simulated, and how many standard errors lie between."""
     exact = analyze(fleet, plan)
-    seen = measure(fleet, plan, size.steps, replications=size.replications, seed=1)
+    settled = int(20 * exact.staleness().max())  # steps after which an even start is forgotten
+    seen = measure(fleet, plan, size.steps, replications=size.replications, seed=1, start="even", warmup=settled)
     flow = float(seen.throughput.value), float(seen.throughput.error)
     stale = exact.staleness()
     for g, group in enumerate(fleet.name):
@@ -84,7 +85,7 @@ def fleets(size: Size) -> list[dict[str, Any]]:
         for share in (0.5, 1.0):
             for cap in CAPS:
                 plan = Plan.uniform(fleet, tasks_of(fleet, cap, share), cap=cap)
-                rows += exact_and_simulated(fleet, plan, size, fleet=title, cap=name(cap))
+                rows += exact_and_simulated(fleet, plan, size, world=title, cap=name(cap))
     return rows
 
 
@@ -136,7 +137,7 @@ def histograms(out: Path, size: Size) -> None:
     figure, axes = plt.subplots(2, 2, figsize=(9.0, 6.0), layout="constrained")
     for row, cap in zip(axes, (None, 1), strict=True):
         plan = Plan.uniform(WORKED, 50, cap=cap)
-        trace = simulate(WORKED, plan, size.steps, seed=2)
+        trace = simulate(WORKED, plan, size.steps, seed=2, start="even")
         group = WORKED.group_of_client[trace.client[trace.applied]]
         exact = analyze(WORKED, plan).staleness()
         for g, axis in enumerate(row):
@@ -171,8 +172,8 @@ def bars(rows: list[dict[str, Any]], out: Path) -> None:
     """Throughput of the three fleets by cap, one task per client."""
     plt = pyplot()
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.4), layout="constrained")
-    for axis, title in zip(axes, dict.fromkeys(row["fleet"] for row in rows), strict=True):
-        mine = [row for row in rows if row["fleet"] == title and row["group"] == "slow"]
+    for axis, title in zip(axes, dict.fromkeys(row["world"] for row in rows), strict=True):
+        mine = [row for row in rows if row["world"] == title and row["group"] == "slow"]
         most = max(row["tasks"] for row in mine)
         full = [row for row in mine if row["tasks"] == most]
         axis.bar([row["cap"] for row in full], [row["throughput"] for row in full], color=COLOURS[: len(full)])

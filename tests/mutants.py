@@ -82,6 +82,11 @@ ROOMS = {
         tuple(f"{EXACT}{one}.py" for one in ("analysis", "jackson", "buzen", "contour")),
         plain=True,
     ),
+    "capped": Room(
+        tuple(f"timing/exact/{one}.py" for one in ("capped", "capped_draw", "circle", "circle_moments", "held")),
+        tuple(f"{EXACT}{one}.py" for one in ("capped", "capped_draw", "capped_states")),
+        plain=True,
+    ),
     "planner": Room(
         ("planning/bound", "planning/promises.py"),
         (

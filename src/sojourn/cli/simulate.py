@@ -2,7 +2,6 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from sojourn.cli.arguments import (
     AsJson,
     Availability,
+    Cap,
     Concurrency,
     Downlink,
     FleetFile,
@@ -37,6 +37,7 @@ def simulate(
     sampling: Sampling = None,
     plan: PlanFile = None,
     concurrency: Concurrency = None,
+    cap: Cap = None,
     steps: Annotated[str, typer.Option(help="Server steps of each replication.")] = "1e6",
     start: Annotated[
         str | None,
@@ -80,6 +81,8 @@ def simulate(
     The trace is the first replication from its first step on. Ctrl-C keeps what was done so far.
 
     Examples:
+    - `sojourn simulate fleet.csv -C 50 --cap 1 --law "lognormal(sigma=1)"`
+
     - `sojourn simulate fleet.csv --concurrency 1000 --steps 1e6 --start even`
 
     - `sojourn simulate fleet.csv -C 1000 -R 20 --json`
@@ -98,18 +101,19 @@ def simulate(
     from sojourn.plan_text import plan_of
     from sojourn.planning.promises import server_rate as promised_rate
     from sojourn.scenario_text import override, scenario_of
-    from sojourn.timing.exact.analysis import analyze
+    from sojourn.timing.expected import expected, reach
     from sojourn.timing.simulate.runners import first_use
     from sojourn.timing.simulate.summary import check_run
 
     trace_path, summary_path = _destinations(out, overwrite)
     loaded = Fleet.load(fleet)
-    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency))
+    chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency), cap)
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
     server_rate = promised_rate(chosen, server_rate)
     scenario = scenario_of(dispatcher, whole("local-steps", local_steps), server_rate, availability)
     if start is None:
-        start = "stationary" if scenario.plain and loaded.exponential else "even"
+        plain = scenario.plain and loaded.exponential and (not chosen.capped or chosen.one_each)
+        start = "stationary" if plain else "even"
     length, number_of_runs = whole("steps", steps), whole("replications", replications)
     skipped = None if warmup is None else whole("warmup", warmup)
     origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed), "scenario": scenario, "engine": engine}
@@ -122,9 +126,9 @@ def simulate(
         if trace_path is not None and summary_path is None and not as_json:
             say(f"wrote {trace_path}", err=True)
         summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
-        slowed = loaded.with_rates(loaded.rate / scenario.local_steps)  # a task takes as many service times
-        exact = analyze(slowed, replace(chosen, fleet_hash=None), server_rate=server_rate)
-        _report(summary, exact, summary_path, as_json)
+        exact = expected(loaded, chosen, scenario)
+        told = reach(exact, scenario.dispatcher.name, scenario.server_rate)
+        _report(summary, exact, told, summary_path, as_json)
     if not summary.complete:
         raise typer.Exit(130)
 
@@ -173,7 +177,7 @@ def _measure(
         return measure(fleet, plan, steps, replications=replications, warmup=warmup, progress=report, **origin)
 
 
-def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: bool) -> None:
+def _report(summary: "Summary", exact: "Analysis", told: list[str], path: Path | None, as_json: bool) -> None:
     from sojourn.cli.show import attempts, print_json, say
 
     with attempts() as attempt:
@@ -182,7 +186,7 @@ def _report(summary: "Summary", exact: "Analysis", path: Path | None, as_json: b
         if as_json:
             print_json(content(summary, exact))
         else:
-            _print(summary, exact)
+            _print(summary, exact, told)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
         say(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
@@ -244,7 +248,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     }
 
 
-def _print(summary: "Summary", exact: "Analysis") -> None:
+def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
     from sojourn.cli.show import number, table, with_error
     from sojourn.planning.promises import against_simulation
 
@@ -284,7 +288,7 @@ def _print(summary: "Summary", exact: "Analysis") -> None:
             "sojourn",
         ],
         rows,
-        _notes(summary, exact),
+        _notes(summary, exact, told),
     )
     checked = against_simulation(plan, summary)
     if checked:
@@ -319,7 +323,7 @@ def _off(theory: float, simulated: float) -> str:
     return f"{off:+.0f}%" if abs(off) >= 10 else f"{off:+.2f}%"
 
 
-def _notes(summary: "Summary", exact: "Analysis") -> list[str]:
+def _notes(summary: "Summary", exact: "Analysis", told: list[str]) -> list[str]:
     from sojourn.cli.show import number, with_error
 
     flow = summary.throughput
@@ -329,10 +333,7 @@ def _notes(summary: "Summary", exact: "Analysis") -> list[str]:
     ]
     if summary.time == 0:
         notes.append("no time passed during the steps counted, so that there is no throughput; use more --steps")
-    if summary.engine != "jump chain" and not summary.fleet.exponential:
-        notes.append("the theory is that of exponential service with these means, and exact only for it")
-    if summary.dispatcher != "routed":
-        notes.append(f"the theory is that of routed tasks; {summary.dispatcher} is another way to dispatch")
+    notes += told
     if summary.lost.any():
         notes.append(f"{int(summary.lost.sum()):,} tasks were lost or dropped, which the theory does not know")
     notes += _short(summary, exact)

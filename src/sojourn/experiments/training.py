@@ -14,6 +14,7 @@ from sojourn.learning.run.along import check_given
 from sojourn.learning.run.build import Built
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.trainer import Outcome, Trainer
+from sojourn.timing.shares import exact_shares
 from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
 
@@ -50,8 +51,8 @@ def open_run(
     """A run in its folder: along `trace`, or the trace file of the configuration, or a timing that is simulated."""
     timing = trace if trace is not None else _trace_of(config, Path(folder), resume)
     if timing is None:
-        return Trainer(config, folder, simulated, resume, watch, like, begin, overwrite)
-    return Trainer(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite)
+        return Trainer(config, folder, simulated, resume, watch, like, begin, overwrite, exact_shares)
+    return Trainer(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite, exact_shares)
 
 
 def train(

@@ -124,6 +124,19 @@ class Shares:
         return np.asarray(entries / (self.fleet.count * entries).sum())
 
 
+def exact_shares(fleet: Fleet, plan: Plan, scenario: Scenario) -> Floats | None:
+    """Share of one client of each group, where it is known exactly before the run; None = it has to be estimated."""
+    dispatcher = scenario.dispatcher
+    if not dispatcher.queued or dispatcher.own is not None:
+        return None
+    if dispatcher.name == "pure" and plan.concurrency < fleet.clients:
+        return None  # who has the tasks is a matter of the start
+    everyone = np.ones(fleet.clients, dtype=np.int64)
+    found = Shares(fleet, as_dispatched(plan, scenario), scenario, everyone)
+    alone = dispatcher.name != "pure" or plan.concurrency == fleet.clients or not fleet.link_time.any()
+    return found.by_group if found.exact and alone else None
+
+
 def tilted(load: Floats, count: Integers, plan: Plan) -> Floats:
     """Ratios of independent truncated geometric queues, in proportion to the loads, that hold C tasks on average."""
     cap = np.minimum(plan.cap, plan.concurrency).astype(np.int64)

@@ -14,7 +14,7 @@ from sojourn import Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, analyz
 from sojourn.timing.exact import capped, circle
 from sojourn.timing.exact.capped import capped_network
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 NINETY = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
 FIFTY = Fleet.of(fast=(50, 1 / 2), slow=(50, 1 / 16))
 FIVE = Fleet.of_rates([5, 2, 1, 1, 0.3])
@@ -184,7 +184,7 @@ GRADIENTS = {
 
 @pytest.mark.parametrize("by", ["sampling", "rate"])
 @pytest.mark.parametrize("name", GRADIENTS)
-@settings(ANY, max_examples=15)
+@settings(ANY, max_examples=8)
 @given(case=cases())
 def test_gradients_are_slopes(name, by, case):
     fleet, w, tasks, cap, v = case
@@ -293,7 +293,7 @@ def test_a_mixed_cap_may_leave_some_clients_without():
     assert mixed.throughput < capped_network(NINETY, UNIFORM, 60, 1).throughput
 
 
-@pytest.mark.parametrize("density", [0.35, 0.5, 0.7])
+@pytest.mark.parametrize("density", [0.25, 0.35, 0.5])
 def test_points_too_far_apart_are_found_out(density, monkeypatch):
     fleet, w = Fleet.of_rates(np.geomspace(0.1, 10, 300)), np.ones(300)
     exact = capped_network(fleet, w, 120, 1)
@@ -312,11 +312,9 @@ def test_a_few_dozen_points_do_for_ten_thousand_different_clients(tasks):
     assert solved.error < 1e-12
 
 
-@pytest.mark.parametrize(("tasks", "cap"), [(10_000, 1), (100_000, [1, 1000]), (10**6, [10_001, 10_000])])
+@pytest.mark.parametrize(("tasks", "cap"), [(10_000, 1), (100_000, [1, 100]), (10**6, [3, 20]), (10**6, [1, None])])
 def test_many_tasks_do_not_overflow(tasks, cap):
     fleet = Fleet.of(fast=(50_000, 3.0), slow=(50_000, 1.0))
-    if tasks == 10**6:
-        fleet = Fleet.of(fast=(50, 3.0), slow=(50, 1.0))
     solved = capped_network(fleet, [1e150, 1e-150] if cap == 1 else UNIFORM, tasks, cap)
     assert solved.error < 1e-9
     assert fleet.count @ solved.held == pytest.approx(tasks, rel=1e-9)
@@ -327,7 +325,7 @@ def test_a_load_that_is_twelve_decades_smaller_keeps_eight_digits_and_the_certif
     wrong = abs(solved.held[1] * (1 + 1e12) - 1)
     assert wrong < 1e-8
     assert solved.error < 1e-8
-    assert solved.entries == pytest.approx([1.0, 1.0], rel=1e-11)
+    assert solved.entries == pytest.approx([1.0, 1.0], rel=1e-8)
 
 
 def test_one_client_without_a_cap_that_holds_a_million_tasks_is_refused_in_a_sentence():

@@ -46,15 +46,18 @@ def draw_state(network: CappedNetwork, rng: np.random.Generator) -> Integers:
     return held
 
 
+@compiled
 def _variances(t: Tilted) -> Floats:
     """Of the tilted law of one client of each group."""
-    result = np.asarray(t.ratio / (1 - t.ratio) ** 2 + t.linked)
-    capped = t.cap != NONE
-    if capped.any():
-        first = t.first[capped]
-        number = np.arange(t.prob.size) - np.repeat(first, t.cap[capped] + 1)
-        mean = np.add.reduceat(t.prob * number, first)
-        result[capped] = np.add.reduceat(t.prob * number**2, first) - mean**2
+    result = np.zeros(t.cap.size)
+    for i in range(t.cap.size):
+        if t.cap[i] == NONE:
+            result[i] = t.ratio[i] / (1.0 - t.ratio[i]) ** 2 + t.linked[i]
+        mean = 0.0
+        for k in range(t.cap[i] + 1):
+            mean += k * t.prob[t.first[i] + k]
+        for k in range(t.cap[i] + 1):
+            result[i] += (k - mean) ** 2 * t.prob[t.first[i] + k]
     return result
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.compiled import compiled, hot
+from sojourn.compiled import compiled, compiled_sum, hot
 from sojourn.errors import InvalidInput
 from sojourn.timing.exact.held import NONE, Factors, Tilted
 from sojourn.types import Complexes, Floats
@@ -107,14 +107,38 @@ def _product(t: Tilted, points: Complexes) -> tuple[Floats, Floats, Complexes]:
     return modulus, phase, room_for
 
 
+@compiled_sum
+def _single(q: float, parts: Floats) -> tuple[float, float, float]:
+    """Re sum a_k / F, Re sum b_k / F and Re sum c_k / F^2 with F = 1 + q x_k: a client that holds one task at most."""
+    real, imag, a_real, a_imag = parts[0], parts[1], parts[2], parts[3]
+    b_real, b_imag, c_real, c_imag = parts[4], parts[5], parts[6], parts[7]
+    first, second, third = 0.0, 0.0, 0.0
+    for k in range(real.size):
+        x, y = 1.0 + q * real[k], -q * imag[k]
+        scale = 1.0 / (x * x + y * y)
+        x, y = x * scale, y * scale
+        first += a_real[k] * x - a_imag[k] * y
+        second += b_real[k] * x - b_imag[k] * y
+        third += c_real[k] * (x * x - y * y) - c_imag[k] * 2.0 * x * y
+    return first, second, third
+
+
 @compiled
 def _means(
-    t: Tilted, points: Complexes, weight: Complexes, room_for: Complexes
+    t: Tilted, points: Complexes, weight: Complexes, room_for: Complexes, parts: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """held, queue, entries and pending of one client of each group."""
+    """held, queue, entries and pending of one client of each group; `parts` are those of `_single`."""
     groups = t.cap.size
     held, queue, entries, pending = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
     for i in range(groups):
+        if t.cap[i] == 1:
+            idle, q = t.prob[t.first[i]], t.prob[t.first[i] + 1]
+            first, second, third = _single(q, parts)
+            held[i] = q * first
+            queue[i] = t.queued[t.first[i] + 1] * held[i]
+            entries[i] = t.weight[i] * idle * first
+            pending[i] = q * (second - t.weight[i] * idle * third)
+            continue
         for k in range(points.size):
             F, room, moved, moved_room, in_queue = client(t, i, points[k])
             part = inverse(nonzero(F))
@@ -141,7 +165,10 @@ class Circle:
 
     def means(self) -> tuple[Floats, Floats, Floats, Floats]:
         """held, queue, entries, pending of one client of each group."""
-        return _means(self.tilted, self.points, self.weight, self.room_for)
+        e, turned = self.points, self.weight * self.points
+        rows = (e - 1, turned, turned * e * self.room_for, turned * e)
+        parts = np.array([part for row in rows for part in (row.real, row.imag)])
+        return _means(self.tilted, e, self.weight, self.room_for, parts)
 
 
 def circle(factors: Factors, population: int, at: tuple[float, float, float], path: Path) -> Circle:
