@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sojourn import Availability, Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, measure, simulate
+from sojourn import Availability, Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, measure, simulate, transient
 from sojourn.timing.exact.capped import capped_network
 from sojourn.timing.shares import Shares
 from sojourn.timing.simulate import one_each
@@ -291,15 +291,48 @@ def test_a_cap_that_never_binds_changes_nothing_but_the_name():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["jump chain", "events"])
-def test_a_million_clients_of_different_rates_and_weights_run(engine):
+def test_a_million_clients_of_different_rates_and_weights_run():
     rng = np.random.default_rng(1)
     fleet = Fleet.of_rates(rng.lognormal(size=1_000_000))
     plan = Plan.weighted(fleet, rng.lognormal(size=1_000_000), 300_000, cap=1)
-    run = runner(fleet, plan, start="stationary", seed=1, engine=engine)
-    assert run.name == engine
-    run.rows(100_000)
-    assert np.unique(run.in_flight()["client"]).size == 300_000
+    for engine in ("jump chain", "events"):
+        run = runner(fleet, plan, start="stationary", seed=1, engine=engine)
+        assert run.name == engine
+        run.rows(100_000)
+        assert np.unique(run.in_flight()["client"]).size == 300_000
+
+
+SMALL = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
+
+
+@pytest.mark.parametrize("start", ["stationary", "even"])
+@pytest.mark.parametrize("law", ["exponential", "lognormal(sigma=1)"])
+def test_the_transient_of_a_capped_network_ends_at_its_exact_staleness(law, start):
+    fleet = replace(SMALL, law=(Law.parse(law),) * 2)
+    plan = Plan.uniform(fleet, 5, cap=1)
+    curves = transient(fleet, plan, 250, replications=600, start=start, seed=3)
+    late = slice(100, 130)  # settled, and with time enough to come back
+    found = curves.conditional[:, late].mean(axis=1)
+    error = curves.conditional_error[:, late].mean(axis=1) / np.sqrt(5)  # neighbours share tasks: 30 count as five
+    assert (np.abs(found - capped_network(fleet, [1, 1], 5, 1).staleness) <= ERRORS * error).all()
+
+
+def early_flow(start, law):
+    """Updates within a tenth of a mean service time from the start of a full network, over those of the long run."""
+    fleet = replace(SMALL, law=(Law.parse(law),) * 2)
+    flows = []
+    for seed in range(400):
+        run = runner(fleet, Plan.uniform(fleet, 10, cap=1), start=start, seed=seed, engine="events")
+        flows.append((run.rows(20)["applied_at"] < 0.1).sum() / (0.1 * 28.0))
+    return np.mean(flows), np.std(flows) / np.sqrt(len(flows))
+
+
+@pytest.mark.parametrize("law", ["deterministic", "lognormal(sigma=0.5)", "hyperexponential(scv=4)"])
+def test_a_full_network_flows_from_the_first_moment_on_after_a_stationary_start(law):
+    found, error = early_flow("stationary", law)
+    assert abs(found - 1) <= ERRORS * error
+    fresh, spread = early_flow("even", law)  # all begin together: regular tasks come late, short ones early
+    assert abs(fresh - 1) > ERRORS * spread
 
 
 def test_the_chain_may_be_cut_anywhere():
