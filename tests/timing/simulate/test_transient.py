@@ -134,3 +134,14 @@ def test_sizes_that_mean_nothing_are_refused(sizes, message):
     with pytest.raises(InvalidInput) as refusal:
         transient(FLEET, PLAN, **sizes)
     assert str(refusal.value) == message
+
+
+def test_a_capped_network_forgets_its_start():
+    fleet = Fleet.of(fast=(9, 8.0), slow=(3, 1.0))
+    plan = Plan.uniform(fleet, 6, cap=1)
+    exact = analyze(fleet, plan).staleness()
+    for start in ("even", "stationary"):
+        found = transient(fleet, plan, steps=400, replications=600, start=start, seed=1)
+        late = found.conditional[:, 40:120].mean(axis=1)  # the last tasks of a run are cut off
+        error = np.sqrt(np.square(found.conditional_error[:, 40:120]).mean(axis=1))
+        assert np.abs(late - exact).max() < 4 * error.max()
