@@ -258,12 +258,34 @@ def test_laws_links_and_a_busy_server_are_set_on_the_command_line(call, two):
     assert content["groups"][0]["on_links"] == pytest.approx(content["throughput"] * 0.1 * 0.2)
 
 
-@pytest.mark.parametrize("name", ["pure", "shuffled", "idle", "rounds(wait=5, interaction=3)"])
+@pytest.mark.parametrize("name", ["shuffled", "rounds(wait=5, interaction=3)"])
 def test_a_dispatcher_is_chosen_by_its_name_and_the_theory_is_said_to_be_another(call, two, name):
     code, out, _ = call("simulate", two, "--dispatcher", name, "--local-steps", 3, "--steps", 2000)
     assert code == 0
     assert "the theory is that of routed tasks" in out
     assert "off" in out
+
+
+@pytest.mark.parametrize("words", [("--dispatcher", "pure"), ("--dispatcher", "idle"), ("--cap", 1)])
+def test_where_nobody_waits_the_theory_is_said_to_be_exact_for_any_law(call, two, words):
+    law = ("--law", "lognormal(sigma=1)")
+    code, out, _ = call("simulate", two, *words, "--local-steps", 3, *law, "-C", 10, "--steps", 2000)
+    assert code == 0
+    assert "nobody waits: the theory is exact for any service law" in out
+    assert "exponential service" not in out
+
+
+def test_a_cap_on_the_command_line(call, two):
+    code, out, _ = call("analyze", two, "-C", 6, "--cap", 1)
+    assert code == 0
+    assert "nobody waits: exact for any service law, from the mean durations alone" in " ".join(out.split())
+    content = json.loads(call("analyze", two, "-C", 6, "--cap", "fast=2", "--json")[1])
+    assert [group["cap"] for group in content["groups"]] == [2, None]
+    assert sum(group["count"] * group["share"] for group in content["groups"]) == pytest.approx(1)
+    code, _, said = call("simulate", two, "-C", 11, "--cap", 1)
+    assert code == 2
+    assert "concurrency must be at most the 10 tasks that the clients may hold under the cap, got 11" in said
+    assert call("plan", two, "--budget-time", 100, "--cap", 1)[0] == 2
 
 
 def test_periodic_calls_and_availability_on_the_command_line(call, two, tmp_path):

@@ -13,7 +13,7 @@ from small_runs import FLEET, PROBLEM, simulated
 from sojourn import InvalidInput
 from sojourn.availability import Availability
 from sojourn.learning.algorithms.base import Setting
-from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
+from sojourn.learning.algorithms.table import ALGORITHMS, FACTS, algorithm
 from sojourn.learning.data.digits import digits
 from sojourn.learning.data.partition import partition
 from sojourn.learning.execute.flat_model import FlatModel
@@ -117,7 +117,7 @@ def watched(chosen, story):
 
     story.kept = kept
     calls = {name: unchanged(getattr(chosen, name)) for name in ("init", "start", "finish", "tick")}
-    facts = {"bits_each_way": chosen.bits_each_way, "remembers": chosen.remembers}
+    facts = {name: getattr(chosen, name) for name in ("bits_each_way", *FACTS)}
     return SimpleNamespace(apply=apply, send=send, **facts, **calls)
 
 

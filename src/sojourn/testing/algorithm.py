@@ -20,7 +20,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Setting
-from sojourn.learning.algorithms.table import checked
+from sojourn.learning.algorithms.table import FACTS, checked
 from sojourn.learning.data.synthetic import Quadratic, quadratic
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.waves import Waves, vectorised
@@ -123,7 +123,7 @@ class Story:
 
     def _watched(self, algorithm: Algorithm) -> Any:
         calls = {name: self._unchanged(name, getattr(algorithm, name)) for name in ("init", "start", "finish", "tick")}
-        facts = {name: getattr(algorithm, name) for name in ("bits_each_way", "remembers", "weighs", "sends", "name")}
+        facts = {name: getattr(algorithm, name) for name in ("bits_each_way", *FACTS)}
         apply, send = self._unchanged("apply", algorithm.apply), self._unchanged("send", algorithm.send)
 
         def noted(state: Any, arrival: Arrival) -> Any:
