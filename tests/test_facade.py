@@ -315,3 +315,14 @@ def test_a_cap_is_a_number_or_a_text():
     assert numbered.trace.hash == sj.train(FLEET, cap="1", data=DATA, model=Net, **QUIET).trace.hash
     swept = sj.sweep(FLEET, {"cap": [1, 2]}, data=DATA, model=Net, steps=10, jobs=1)
     assert [row["state"] for row in swept.runs] == ["complete", "complete"]
+
+
+def test_a_comparison_or_sweep_that_is_refused_leaves_no_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for refused in (
+        lambda: sj.compare(FLEET, ["asyncsgd"], partition="nope", steps=5, jobs=1),
+        lambda: sj.sweep(FLEET, {"partition": ["nope"]}, steps=5, jobs=1),
+    ):
+        with pytest.raises(sj.InvalidInput, match="partition must be one of"):
+            refused()
+        assert not list(tmp_path.iterdir())

@@ -6,8 +6,8 @@ Everything here is also on the command line, with files: an object is given a te
 
 import inspect
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -71,16 +71,12 @@ def train(
     elif trace is not None and not isinstance(trace, Trace):
         raise InvalidInput(f"trace must be a Trace or the name of its file, got {quoted(trace)}; see sojourn.simulate")
     config = TrainConfig.of(given, "train")
-    place, temporary = _place(folder)
-    with ExitStack() as held:
-        if temporary:
-            held.callback(shutil.rmtree, place, ignore_errors=True)
+    with _place(folder) as (place, temporary):
         _one_thread()
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
         with _bar("training_bar", progress) as report:
             run.go(checkpoint_seconds, progress=progress if callable(progress) else report)
-        held.pop_all()
     return Run(place, temporary)
 
 
@@ -117,8 +113,8 @@ def compare(
     content["tuning"] = {**(tuning or {}), **({"step_sizes": list(step_sizes)} if len(step_sizes) else {})}
     content |= {key: value for key, value in {"target": target, "baseline": baseline}.items() if value is not None}
     described = ComparisonSpec.of(content, "compare")
-    place, temporary = _place(folder)
-    compared = work(described, place, jobs=jobs, on=on, address=address)
+    with _place(folder) as (place, temporary):
+        compared = work(described, place, jobs=jobs, on=on, address=address)
     return Comparison.of(compared, temporary)
 
 
@@ -142,8 +138,8 @@ def sweep(
     values = {key: tuple(_text(key, one) for one in many) for key, many in grid.items()}
     whole = seeds if isinstance(seeds, int) else list(seeds)
     described = Grid(given, values, seeds_of(whole, "seeds"))
-    place, temporary = _place(folder)
-    swept = work(described, place, jobs=jobs, on=on, address=address)
+    with _place(folder) as (place, temporary):
+        swept = work(described, place, jobs=jobs, on=on, address=address)
     return Sweep(place, runs_of(described, place, swept.failures), swept.failures, temporary)
 
 
@@ -302,9 +298,16 @@ def _entry(fleet: Any, one: Any) -> dict[str, Any]:
     return {"algorithm": algorithm_text(one)}
 
 
-def _place(folder: str | Path | None) -> tuple[Path, bool]:
-    """Where to work, and whether it goes with the result."""
-    return (Path(mkdtemp(prefix="sojourn-")), True) if folder is None else (Path(folder), False)
+@contextmanager
+def _place(folder: str | Path | None) -> Iterator[tuple[Path, bool]]:
+    """Where to work, and whether it goes with the result; a place that nobody named goes with an error, too."""
+    place = Path(mkdtemp(prefix="sojourn-") if folder is None else folder)
+    try:
+        yield place, folder is None
+    except BaseException:
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _bar(name: str, progress: Progress | bool) -> AbstractContextManager[Any]:
