@@ -282,3 +282,47 @@ def test_nouns_and_results_have_a_short_repr_and_a_table():
         assert "<table>" in one._repr_html_()
         assert len(one.to_pandas()) in (2, len(trace))
     assert repr(FLEET) == "<Fleet of 10 clients: 6 fast at 4, 4 slow at 1>"
+
+
+def entropy_of(output, y):
+    return nn.functional.cross_entropy(output, y)
+
+
+def test_objects_that_are_called_alike_are_told_apart():
+    both = {"model": lambda: Net(4), "loss": lambda output, y: entropy_of(output, y)}
+    named = sj.train(FLEET, data=DATA, model=lambda: Net(4), loss=entropy_of, **QUIET)
+    assert torch.equal(model_of(sj.train(FLEET, data=DATA, **both, **QUIET)), model_of(named))
+    ones = [lambda output, y: 1.0, lambda output, y: 2.0]
+    last = sj.train(FLEET, data=DATA, model=Net, metrics=ones, **QUIET).last
+    assert (last["lambda"], last["lambda-2"]) == (1.0, 2.0)
+
+
+def test_two_models_of_one_class_are_two_values_of_a_sweep():
+    swept = sj.sweep(FLEET, {"model": [Net(4), Net(32)]}, data=DATA, steps=10, jobs=1)
+    assert len({row["model"] for row in swept.runs}) == 2
+    assert swept.runs[0]["bits_up"] < swept.runs[1]["bits_up"]
+
+
+def test_the_order_of_words_does_not_decide_what_objects_are_called(tmp_path):
+    one, other = lambda: Net(4), lambda output, y: entropy_of(output, y)
+    sj.train(FLEET, data=DATA, model=one, loss=other, folder=tmp_path / "run", **QUIET)
+    assert sj.train(FLEET, data=DATA, loss=other, model=one, folder=tmp_path / "run", resume=True, **QUIET).complete
+
+
+def test_a_cap_is_a_number_or_a_text():
+    numbered = sj.train(FLEET, cap=1, data=DATA, model=Net, **QUIET)
+    assert numbered.config["cap"] == "1"
+    assert numbered.trace.hash == sj.train(FLEET, cap="1", data=DATA, model=Net, **QUIET).trace.hash
+    swept = sj.sweep(FLEET, {"cap": [1, 2]}, data=DATA, model=Net, steps=10, jobs=1)
+    assert [row["state"] for row in swept.runs] == ["complete", "complete"]
+
+
+def test_a_comparison_or_sweep_that_is_refused_leaves_no_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for refused in (
+        lambda: sj.compare(FLEET, ["asyncsgd"], partition="nope", steps=5, jobs=1),
+        lambda: sj.sweep(FLEET, {"partition": ["nope"]}, steps=5, jobs=1),
+    ):
+        with pytest.raises(sj.InvalidInput, match="partition must be one of"):
+            refused()
+        assert not list(tmp_path.iterdir())

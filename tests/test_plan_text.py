@@ -33,3 +33,8 @@ def test_a_long_name_of_a_file_is_not_said_in_full():
     with pytest.raises(UnreadableFile, match="there is no file") as caught:
         plan_of(FLEET, "x" * 100_000, None, 10)
     assert len(str(caught.value)) < 400
+
+
+def test_a_cap_names_each_group_once():
+    with pytest.raises(InvalidInput, match="cap must name each group once, got 'fast' twice; keep one"):
+        plan_of(Fleet.of(fast=(2, 4.0), slow=(2, 1.0)), None, None, None, cap="fast=2,fast=3")

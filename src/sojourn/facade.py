@@ -6,8 +6,9 @@ Everything here is also on the command line, with files: an object is given a te
 
 import inspect
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -29,6 +30,7 @@ from sojourn.trace import Trace
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 MOST_LABEL = 200
+_CALLED: ContextVar[dict[str, Any] | None] = ContextVar("called", default=None)  # in this call, by what
 
 
 def train(
@@ -69,16 +71,12 @@ def train(
     elif trace is not None and not isinstance(trace, Trace):
         raise InvalidInput(f"trace must be a Trace or the name of its file, got {quoted(trace)}; see sojourn.simulate")
     config = TrainConfig.of(given, "train")
-    place, temporary = _place(folder)
-    with ExitStack() as held:
-        if temporary:
-            held.callback(shutil.rmtree, place, ignore_errors=True)
+    with _place(folder) as (place, temporary):
         _one_thread()
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
         with _bar("training_bar", progress) as report:
             run.go(checkpoint_seconds, progress=progress if callable(progress) else report)
-        held.pop_all()
     return Run(place, temporary)
 
 
@@ -115,8 +113,8 @@ def compare(
     content["tuning"] = {**(tuning or {}), **({"step_sizes": list(step_sizes)} if len(step_sizes) else {})}
     content |= {key: value for key, value in {"target": target, "baseline": baseline}.items() if value is not None}
     described = ComparisonSpec.of(content, "compare")
-    place, temporary = _place(folder)
-    compared = work(described, place, jobs=jobs, on=on, address=address)
+    with _place(folder) as (place, temporary):
+        compared = work(described, place, jobs=jobs, on=on, address=address)
     return Comparison.of(compared, temporary)
 
 
@@ -136,11 +134,12 @@ def sweep(
     from sojourn.experiments.sweep import Grid, runs_of
     from sojourn.experiments.sweep import sweep as work
 
+    given = run_keys(fleet, None, keys)
     values = {key: tuple(_text(key, one) for one in many) for key, many in grid.items()}
     whole = seeds if isinstance(seeds, int) else list(seeds)
-    described = Grid(run_keys(fleet, None, keys), values, seeds_of(whole, "seeds"))
-    place, temporary = _place(folder)
-    swept = work(described, place, jobs=jobs, on=on, address=address)
+    described = Grid(given, values, seeds_of(whole, "seeds"))
+    with _place(folder) as (place, temporary):
+        swept = work(described, place, jobs=jobs, on=on, address=address)
     return Sweep(place, runs_of(described, place, swept.failures), swept.failures, temporary)
 
 
@@ -169,8 +168,9 @@ def calibrate(
 
 
 def run_keys(fleet: Any, plan: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a run, with texts for objects."""
-    given = {"fleet": _fleet(fleet), **{key: _text(key, value) for key, value in keys.items()}}
+    """The keys of a run, with texts for objects; a call begins with them."""
+    _CALLED.set({})
+    given = {"fleet": _fleet(fleet), **{key: _text(key, keys[key]) for key in sorted(keys)}}
     if plan is not None:
         given["plan"] = _plan(fleet, plan)
     return given
@@ -215,12 +215,22 @@ def _text(key: str, value: Any) -> Any:
     if key == "metrics" and isinstance(value, Sequence):
         return ", ".join(_text(key, one) for one in value)
     if key in ("model", "partition", "loss", "metrics"):
-        return handed_over(value, _label(value))
+        return _handed(value, _label(value))
     if isinstance(value, int | float):
         return value
     raise InvalidInput(
         f"{key} must be a number or a text, got {quoted(value)}; see docs/files.md for the keys of a run"
     )
+
+
+def _handed(thing: Any, label: str) -> str:
+    """Hand an object over; others of the same label in the same call, as two lambdas, are numbered."""
+    called = _CALLED.get()
+    name, number = label, 1
+    while called is not None and called.setdefault(name, thing) is not thing:
+        number += 1
+        name = f"{label}-{number}"
+    return handed_over(thing, name)
 
 
 def _label(thing: Any) -> str:
@@ -247,7 +257,7 @@ def algorithm_text(given: Any) -> str:
     options = ", ".join(f"{key}={_word(value)}" for key, value in _changed(made).items())
     if ALGORITHMS.get(made.name) is type(made):
         return f"{made.name}({options})" if options else made.name
-    return handed_over(made, f"{_label(type(made))}({short(options, MOST_LABEL)})")
+    return _handed(made, f"{_label(type(made))}({short(options, MOST_LABEL)})")
 
 
 def _changed(made: Any) -> dict[str, Any]:
@@ -288,9 +298,16 @@ def _entry(fleet: Any, one: Any) -> dict[str, Any]:
     return {"algorithm": algorithm_text(one)}
 
 
-def _place(folder: str | Path | None) -> tuple[Path, bool]:
-    """Where to work, and whether it goes with the result."""
-    return (Path(mkdtemp(prefix="sojourn-")), True) if folder is None else (Path(folder), False)
+@contextmanager
+def _place(folder: str | Path | None) -> Iterator[tuple[Path, bool]]:
+    """Where to work, and whether it goes with the result; a place that nobody named goes with an error, too."""
+    place = Path(mkdtemp(prefix="sojourn-") if folder is None else folder)
+    try:
+        yield place, folder is None
+    except BaseException:
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _bar(name: str, progress: Progress | bool) -> AbstractContextManager[Any]:

@@ -62,11 +62,14 @@ def cap_of(fleet: Fleet, text: str | None) -> list[float | None] | None:
         return None
     if "=" not in text:
         return [_most(text)] * fleet.groups
-    found: list[float | None] = [None] * fleet.groups
+    found: dict[int, float | None] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
-        found[fleet.index(name.strip())] = _most(value)
-    return found
+        group = fleet.index(name.strip())
+        if group in found:
+            raise InvalidInput(f"cap must name each group once, got '{name.strip()}' twice; keep one")
+        found[group] = _most(value)
+    return [found.get(group) for group in range(fleet.groups)]
 
 
 def _most(text: str) -> float | None:

@@ -115,6 +115,11 @@ def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):
     assert (told["step_size"], told["concurrency"]) == (0.02, 7)
 
 
+def test_a_zero_is_said_and_not_nothing(fleet, tmp_path):
+    call(fleet, "--correction", "0", "--steps", "5", "--out", tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["config"]["correction"] == 0
+
+
 def test_json_carries_the_last_row_of_the_metrics(fleet, tmp_path):
     told = json.loads(call(fleet, "--steps", 40, "--json", "--out", tmp_path / "run").stdout)
     assert told["received"] == 40
@@ -189,6 +194,7 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--start", "somewhere"], "start must be one of"),
         (["--algorithm", "fedbuff(size=20, distinct=true)"], "a buffer of 20 distinct clients needs as many, got 10"),
         (["--time", "0.000001"], "no update comes back within time 1e-06"),
+        (["--step-size", "0"], "step_size must be positive and finite, got 0.0"),
         (["--step-size", "nan"], "step_size must be positive and finite, got nan"),
         (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1.0"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),

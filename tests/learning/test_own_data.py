@@ -72,6 +72,10 @@ def three_numbers(output, y):
     return torch.zeros(3)
 
 
+def nothing(output, y):
+    """A metric that forgot to return."""
+
+
 def first_gets_most(labels, clients, rng, most: int = 100):
     owner = rng.integers(clients, size=len(labels))
     owner[:most] = 0
@@ -169,6 +173,7 @@ def test_a_partition_of_ones_own_is_called_with_its_arguments(fleet, tmp_path):
         ({"metrics": "f1"}, "metric must be one of mse, rmse, .*, got 'f1'"),
         ({"metrics": "mae, mae"}, "metrics must have names of their own, got mae, mae"),
         ({"metrics": f"{HERE}:three_numbers"}, r"metric three_numbers must return one number, or one for each"),
+        ({"metrics": f"{HERE}:nothing"}, "metric nothing must return a number, got NoneType"),
         ({"loss": f"{HERE}:within"}, "loss .*:within must return one number as a tensor, got a tensor of shape"),
         ({"model": f"{HERE}:linear(outputs=2)"}, r"output must have the shape of the labels, \(\d+,\), got \(\d+, 2\)"),
         ({"model": "mlp"}, "model mlp classifies, dataset .* has no classes; use a model of your own"),
@@ -220,6 +225,20 @@ def test_pairs_of_arrays_tensors_and_lists_become_a_dataset():
     assert dealt.owner.tolist() == [0, 1, 2, 0, 1]
 
 
+def test_a_label_that_is_whole_does_not_round_those_after_it():
+    items = [(np.zeros(2, dtype=np.int64), 0), *((np.full(2, 0.5), 0.5) for _ in range(9))]
+    data = dataset_of(items, classes=0)
+    assert sorted(set(data.train_y.tolist())) == [0.0, 0.5]
+    assert sorted(set(data.train_x.ravel().tolist())) == [0.0, 0.5]
+
+
+def test_whole_numbers_that_are_values_are_no_classes():
+    x = np.arange(80.0).reshape(40, 2)
+    assert dataset_of((x, np.arange(40) - 20), classes=0).train_y.dtype == np.float32
+    assert dataset_of((x, np.arange(40) - 20), (x[:4], [-1, 0, 1, 2]), classes=0).test_y.dtype == np.float32
+    assert dataset_of((x, np.arange(40) > 20)).classes == 2
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -229,6 +248,7 @@ def test_pairs_of_arrays_tensors_and_lists_become_a_dataset():
         ([1, 2, 3], "an item of data must be a pair of an example and its label, got int"),
         ((["a", "b"], [0, 1]), "train_x must hold numbers"),
         ([(np.zeros(2), 0), (np.zeros(3), 0), (np.zeros(3), 1)], "items of data must have one shape, number 1 has"),
+        ((np.zeros((4, 2)), [-1, 1, -1, 1]), "classes, numbered from 0, got -1; number them from 0, or say classes=0"),
     ],
 )
 def test_what_is_no_data_is_refused(given, said):

@@ -26,7 +26,8 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
         own = inspect.signature(command, eval_str=True)
 
         def called(**arguments: Any) -> None:
-            given = {name: _value(known[name], arguments.pop(name)) for name in names if arguments[name]}
+            said = [name for name in names if arguments[name] not in (None, "", [])]  # 0 is said, too
+            given = {name: _value(known[name], arguments[name]) for name in said}
             rest = {name: value for name, value in arguments.items() if name not in names}
             command(**rest, **{HERE: given})
 

@@ -38,6 +38,8 @@ def dataset_of(
         return given
     x, y = _pair("data", given)
     many = _classes(y) if classes is None else classes
+    if classes == 0 and y.ndim == 1:
+        y = y.astype(np.float32)  # values, though they are whole numbers
     kept: NDArray[Any] = np.ones(len(x), dtype=np.bool_)
     if test is None:
         group = y if many else np.zeros(len(x), dtype=np.int64)
@@ -83,8 +85,14 @@ def _items(what: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         if x.shape != example.shape or y.shape != label.shape:
             shapes = f"{x.shape} with {y.shape}, the first has {example.shape} with {label.shape}"
             raise InvalidInput(f"items of {what} must have one shape, number {row} has {shapes}; pad or cut them")
+        xs, ys = _wide_enough(xs, x), _wide_enough(ys, y)
         xs[row], ys[row] = x, y
     return xs, ys
+
+
+def _wide_enough(rows: NDArray[Any], one: NDArray[Any]) -> NDArray[Any]:
+    """Rows that can hold one more as it is: a 0 may come before a 0.5."""
+    return rows if rows.dtype == one.dtype else rows.astype(np.result_type(rows, one))
 
 
 def _array(what: str, value: Any) -> NDArray[Any]:
@@ -102,5 +110,11 @@ def _array(what: str, value: Any) -> NDArray[Any]:
 
 def _classes(labels: NDArray[Any]) -> int:
     """How many classes labels name; 0 where they are values."""
-    whole = labels.ndim == 1 and labels.dtype.kind in "iu" and labels.size > 0 and labels.min() >= 0
-    return int(labels.max()) + 1 if whole else 0
+    if labels.ndim != 1 or labels.dtype.kind not in "iub" or labels.size == 0:
+        return 0
+    if labels.min() < 0:
+        raise InvalidInput(
+            f"labels that are whole numbers are classes, numbered from 0, got {labels.min()}; number them from 0, "
+            "or say classes=0 (Dataset.of) where they are values"
+        )
+    return int(labels.max()) + 1

@@ -142,7 +142,11 @@ def metrics_of(given: str | None, loss: str, dataset: Dataset) -> tuple[Metric, 
 
 def mean_of(metric: Metric, output: Tensor, y: Tensor) -> float:
     """A metric's mean over a batch, whatever its function returned."""
-    value = torch.as_tensor(metric.of(output, y)).double()
+    given = metric.of(output, y)
+    try:
+        value = torch.as_tensor(given).double()
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInput(f"metric {metric.name} must return a number, got {type(given).__name__}") from None
     if value.numel() != 1 and value.shape[:1] != y.shape[:1]:
         raise InvalidInput(
             f"metric {metric.name} must return one number, or one for each of the {len(y)} examples, "

@@ -248,6 +248,7 @@ class TrainConfig:
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
         """From keys and values; `where` they stand goes into the sentence about what is wrong."""
+        content = {key: worded(key, value) for key, value in content.items()}
         check_keys(content, where)
         if "fleet" not in content:
             raise InvalidInput(f"{where}: key fleet is required and missing; add it")
@@ -313,13 +314,22 @@ def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def worded(key: str, value: Any) -> Any:
+    """A cap is a text, since it may name groups; a plain number will do.
+
+    >>> worded("cap", 1), worded("seed", 1)
+    ('1', 1)
+    """
+    return str(value) if key == "cap" and isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def check_keys(content: Mapping[str, Any], where: str) -> None:
     """Refuse what is no field of a configuration, or of another kind."""
     known = {name: one.kind for name, one in keys().items()}
     for key, value in content.items():
         if key not in known:
             raise InvalidInput(f"{where}: {_unknown(key, known)}")
-        if not _fits(value, known[key]):
+        if not _fits(worded(key, value), known[key]):
             raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got {value!r}")
 
 
