@@ -91,3 +91,16 @@ def test_a_run_under_a_cap_knows_the_exact_shares(tmp_path):
     assert told.plan.correction == 0.5
     assert run.trace.prob[0] == pytest.approx(told.share[run.trace.client[0]])
     assert run.trace.metadata["prob"] == "exact"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "size", "unused"),
+    [("fedbuff", 2, []), ("fedbuff(size=4)", 4, ["buffer"]), ("generalized-asyncsgd", None, ["buffer"])],
+)
+def test_the_buffer_of_a_plan_is_fedbuffs_where_it_names_none(tmp_path, algorithm, size, unused):
+    FLEET.save(tmp_path / "fleet.csv")
+    replace(Plan.uniform(FLEET, 3), buffer=2).save(tmp_path / "plan.json")
+    config = TrainConfig(str(tmp_path / "fleet.csv"), str(tmp_path / "plan.json"), algorithm=algorithm, steps=8)
+    built = open_run(config, tmp_path / "run").built
+    assert getattr(built.algorithm, "size", None) == size
+    assert built.unused == unused

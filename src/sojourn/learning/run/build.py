@@ -11,6 +11,7 @@ import torch
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Setting
+from sojourn.learning.algorithms.fedbuff import FedBuff
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.images.source import Watch
@@ -41,6 +42,7 @@ STEP_SIZE = 0.1
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 _CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
+_SIZED = re.compile(r"[(,\s]size\s*=")
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
@@ -83,7 +85,7 @@ def build(
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     step_size = config.step_size or given.step_size or STEP_SIZE
     config = config.resolved(schedule=config.schedule or given.schedule or "constant")
-    chosen, local = _work(config, step_size)
+    chosen, local = _work(config, step_size, given.buffer)
     plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
@@ -106,6 +108,8 @@ def build(
     share = _shares(fleet, plan, scenario, shares)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local, share)
     unused = _unused(config, chosen, local)
+    if given.buffer is not None and getattr(chosen, "size", 1) != given.buffer:
+        unused.append("buffer")
     if dataset.owner is not None and dealt != "natural":
         unused.append("owners")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
@@ -128,7 +132,7 @@ def check(config: TrainConfig) -> None:
     """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
     fleet, given = fleet_and_plan(config)
     config = config.resolved(schedule=config.schedule or given.schedule)
-    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE)
+    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given.buffer)
     _timing(config, chosen, fleet, given, local)
 
 
@@ -173,7 +177,7 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
     return [key for key, yes in idle.items() if yes]
 
 
-def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
+def _work(config: TrainConfig, step_size: float, buffer: int | None = None) -> tuple[Algorithm, Local]:
     """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
     steps = STEPS if config.steps is None and config.time is None else config.steps
     schedule = Schedule.parse(config.schedule or "constant", steps, config.time)
@@ -181,6 +185,8 @@ def _work(config: TrainConfig, step_size: float) -> tuple[Algorithm, Local]:
     gradients = chosen.sends == "gradient"
     if gradients:
         chosen = algorithm(config.algorithm, ServerStep(config.server, step_size, schedule=schedule))
+    if buffer is not None and isinstance(chosen, FedBuff) and not _SIZED.search(config.algorithm):
+        chosen = replace(chosen, size=buffer)  # the plan's, where the algorithm's own is not named
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,

@@ -127,6 +127,9 @@ class Trainer:
         """Write what the run is, and evaluate it for the first time; or go back to where it stood."""
         try:
             if self._overwrite and not self._resumed:
+                judge(
+                    self.built.federation, self.replay.params, self.replay.stats
+                )  # what fails, fails before the old goes
                 self._clear()
             self._take()
             tidy(self.folder)
