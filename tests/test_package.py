@@ -89,12 +89,12 @@ def test_the_extras_exist():
 
 
 @pytest.mark.slow
-def test_the_wheel_is_below_half_a_megabyte_and_results_are_in_the_wheel_of_the_paper(tmp_path):
+def test_the_wheel_holds_code_alone_and_results_are_in_the_wheel_of_the_paper(tmp_path):
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path]
     paper = ROOT / "papers" / "queuing_dynamics"
     subprocess.run([*build, ROOT, paper], check=True)
     ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
-    assert ours.stat().st_size < 2**19
+    assert ours.stat().st_size < 600_000  # with results it was 1.6 MB; code of new rooms makes it grow
     held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
     assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
     assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]
