@@ -48,6 +48,7 @@ def test_help_shows_examples():
     assert 'sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)"' in said
 
 
+@pytest.mark.slow
 def test_all_algorithms_are_compared_in_the_world_that_the_flags_describe(fleet, tmp_path):
     world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", 5, "--downlink", "slow=3"]
     world += ["--server-rate", 30, "--dispatcher", "pure", "--availability", "churn(on=50, off=5)"]
@@ -67,6 +68,7 @@ def test_a_world_that_an_algorithm_cannot_live_in_is_refused_before_any_cell(fle
     assert not (tmp_path / "cmp").exists()
 
 
+@pytest.mark.slow
 def test_a_comparison_writes_tables_curves_and_a_picture_and_is_not_done_twice(words, tmp_path):
     out = tmp_path / "cmp"
     shown = call(*words, "--target", "accuracy=0.3", "--extensions", 1, "--out", out).output

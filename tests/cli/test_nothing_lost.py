@@ -214,6 +214,7 @@ def test_pictures_that_cannot_be_drawn_do_not_keep_the_table_from_the_screen(cal
     assert "cannot write picture run/curves.svg: Is a directory" in said
 
 
+@pytest.mark.slow
 def test_a_sweep_whose_table_cannot_be_written_is_shown(call, home):
     (home / "sweep.toml").write_text(
         'seeds = 1\n[run]\nfleet = "fleet.csv"\nsteps = 20\n[grid]\nstep_size = [0.1, 0.2]\n'
@@ -225,6 +226,7 @@ def test_a_sweep_whose_table_cannot_be_written_is_shown(call, home):
     assert "cannot write table out/runs.csv: Is a directory" in said
 
 
+@pytest.mark.slow
 def test_a_comparison_whose_table_or_picture_cannot_be_written_is_shown(call, home):
     words = [
         "compare",
@@ -315,6 +317,7 @@ SLOW = """
 """
 
 
+@pytest.mark.slow
 def test_two_different_runs_begun_at_once_in_one_new_folder_do_not_mix(call, home):
     command = [sys.executable, "-c", textwrap.dedent(SLOW)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as slow:

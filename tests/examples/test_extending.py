@@ -36,6 +36,7 @@ def test_the_objective_of_ones_own_samples_fast_clients_more_and_stale_ones_less
     assert ratios[0] > ratios[1] > 1
 
 
+@pytest.mark.slow
 def test_the_algorithm_of_ones_own_has_every_property():
     assert run("own_algorithm.py").count("has every property") == 2
 
@@ -49,11 +50,13 @@ def train(tmp_path, *words):
     return json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 def test_the_algorithm_of_ones_own_is_trained_by_name(tmp_path):
     told, _ = train(tmp_path, "--algorithm", "own_algorithm:Averaged(share=0.3)", "--steps", "200")
     assert told["accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
     said = run("own_text.py")
     assert "letters: 320 lines of int64, 10 writers" in said
@@ -63,6 +66,7 @@ def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
     assert told["one_in_three"] > 0.6
 
 
+@pytest.mark.slow
 def test_a_partition_of_ones_own_is_taken_and_the_owners_left_out_are_said(tmp_path):
     words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters", "--steps", "10"]
     _, said = train(tmp_path, *words, "--partition", "own_text:by_half(most=0.6)")

@@ -20,6 +20,7 @@ def fleet(tmp_path):
     return fleet_file(tmp_path)
 
 
+@pytest.mark.slow
 def test_code_that_a_cell_names_is_not_run(fleet, tmp_path, monkeypatch):
     (tmp_path / "from_a_cell.py").write_text("raise SystemExit('it ran')")
     monkeypatch.syspath_prepend(tmp_path)
@@ -46,6 +47,7 @@ def test_a_link_in_the_folder_of_many_cells_is_refused_and_what_it_leads_to_stay
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_a_link_or_holds_one_is_refused(fleet, tmp_path):
     cells, out = seeds(fleet, 1), tmp_path / "out"
     run_cells(cells, out, jobs=1)
@@ -73,6 +75,7 @@ def test_the_commands_refuse_a_link_with_one_sentence(fleet, tmp_path, verb):
     assert "cells must be no link" in str(error)
 
 
+@pytest.mark.slow
 def test_other_links_beside_the_cells_are_nobodys_business(fleet, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "data").symlink_to(tmp_path)

@@ -81,6 +81,7 @@ def test_a_worker_killed_in_the_middle_is_replaced_and_its_cell_ends_in_the_same
     assert contents(tmp_path / "here" / "cells").items() == contents(tmp_path / "ray" / "cells").items()
 
 
+@pytest.mark.slow
 def test_a_worker_without_this_disk_sends_back_the_files(fleet, tmp_path):
     cell = seeds(fleet, 1, sampling="speed")[0]
     (lot,) = lots_of([cell], Cells(tmp_path / "out"), 1)

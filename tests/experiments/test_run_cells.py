@@ -26,6 +26,7 @@ def own(fleet: str, function: str) -> Cell:
     return Cell(function, small(fleet, data=f"some_cells:{function}", partition="iid", batch_size=2))
 
 
+@pytest.mark.slow
 def test_cells_end_in_the_bits_of_a_plain_run_whatever_the_number_of_jobs(fleet, tmp_path):
     cells = seeds(fleet, 3)
     for jobs in (1, 2):
@@ -38,6 +39,7 @@ def test_cells_end_in_the_bits_of_a_plain_run_whatever_the_number_of_jobs(fleet,
         assert plain.items() <= contents(tmp_path / str(jobs) / "cells").items()
 
 
+@pytest.mark.slow
 def test_what_has_ended_is_left_alone_and_twins_are_trained_once(fleet, tmp_path):
     cells = seeds(fleet, 2)
     run_cells(cells[:1], tmp_path / "out", jobs=2)
@@ -105,6 +107,7 @@ def test_the_hash_knows_what_lies_in_the_files_and_not_where_they_lie(fleet, tmp
     assert images[0] == images[1] == Cell("one", small(fleet, data="cifar10")).hash
 
 
+@pytest.mark.slow
 def test_cells_that_have_ended_keep_no_checkpoints(fleet, tmp_path):
     cells = [*seeds(fleet, 1), Cell("far", small(fleet, step_size=1e20, model="mlp"))]
     run_cells(cells, tmp_path / "out", jobs=1, checkpoint_seconds=0)
@@ -114,6 +117,7 @@ def test_cells_that_have_ended_keep_no_checkpoints(fleet, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cells"]
 
 
+@pytest.mark.slow
 def test_what_killed_commands_left_is_cleared_away_and_what_is_in_use_is_not(fleet, tmp_path):
     home = tmp_path / "out"
     run_cells(seeds(fleet, 1), home, jobs=1)
@@ -128,6 +132,7 @@ def test_what_killed_commands_left_is_cleared_away_and_what_is_in_use_is_not(fle
     assert not checkpoints.exists()
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_does_not_stop_the_other_cells(fleet, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "failures").write_text("in the way")
@@ -146,6 +151,7 @@ def test_a_place_that_is_none_is_refused(fleet, tmp_path):
         run_cells(seeds(fleet, 1), tmp_path, jobs=0)
 
 
+@pytest.mark.slow
 def test_cells_that_share_waves_do_not_share_their_troubles(fleet, tmp_path):
     cells = [
         *seeds(fleet, 2),

@@ -479,6 +479,7 @@ def with_dropout(dataset):
     return WithDropout(dataset.train_x[0].size, dataset.classes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["cnn(channels=2, norm=batch)", "test_calibration:with_dropout"])
 def test_batchnorm_and_dropout_are_measured_as_they_train(fleet, model, monkeypatch):
     monkeypatch.syspath_prepend(__file__.rpartition("/")[0])

@@ -136,6 +136,7 @@ def test_the_free_concurrency_agrees_with_trying_every_one():
 # fleets of many groups
 
 
+@pytest.mark.slow
 def test_many_distinct_clients_find_the_carriers_too():
     # the best sampling without the cap leads into a valley that is four times as high
     fleet, objective = distinct(120), goal(time=300)

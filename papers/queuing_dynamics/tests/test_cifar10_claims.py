@@ -223,6 +223,7 @@ def test_users_see_what_every_number_of_tasks_came_to_and_which_is_best():
     assert planned.note == "rate 0.03"
 
 
+@pytest.mark.slow
 def test_a_table_that_lacks_runs_is_refused(tmp_path):
     shutil.copytree(KEPT, tmp_path / "results")
     table = ledger_of("table", tmp_path / "results")
