@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import read_lines
+from sojourn.durations import seconds_of_unit
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_toml, write_text, written
 from sojourn.laws.law import EXPONENTIAL, Law
@@ -63,6 +64,10 @@ COLUMNS: dict[str, tuple[Callable[[object], Any], str, Any]] = {
 }
 
 
+RATES = ("rate", "uplink_rate", "downlink_rate")
+UNIT = "time_unit"  # of a row's rates; they are per second once they are read
+
+
 def read_columns(path: Path) -> Columns:
     """Read a fleet file into one list per column of `COLUMNS`, defaults filled in."""
     readers = {".csv": _read_csv, ".toml": _read_toml}
@@ -109,7 +114,7 @@ def _read_toml(path: Path) -> Rows:
 
 def _known(where: str, keys: Sequence[str]) -> None:
     for key in keys:
-        if key not in COLUMNS:
+        if key not in COLUMNS and key != UNIT:
             near = difflib.get_close_matches(key, COLUMNS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"the columns are {', '.join(COLUMNS)}"
             raise InvalidInput(f"{where}: unknown column '{key}'; {hint}")
@@ -118,6 +123,7 @@ def _known(where: str, keys: Sequence[str]) -> None:
 def _columns(rows: Rows) -> Columns:
     columns: Columns = {key: [] for key in COLUMNS}
     for where, row in rows:
+        unit = _unit(row, where)
         for key, (read, kind, default) in COLUMNS.items():
             if key not in row:
                 if default is None:
@@ -125,13 +131,23 @@ def _columns(rows: Rows) -> Columns:
                 columns[key].append(default)
                 continue
             try:
-                columns[key].append(read(row[key]))
+                columns[key].append(read(row[key]) / unit if key in RATES else read(row[key]))
             except InvalidInput as error:
                 raise InvalidInput(f"{where}: {error}") from None
             except (ValueError, OverflowError):
                 found = short(str(row[key]))
                 raise InvalidInput(f"{where}: {key} must be {kind}, got '{found}'; correct the cell") from None
     return columns
+
+
+def _unit(row: Mapping[str, object], where: str) -> float:
+    """Seconds of the row's unit of time; 1 where none is named."""
+    if UNIT not in row:
+        return 1.0
+    try:
+        return seconds_of_unit(str(row[UNIT]))
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from None
 
 
 def write_columns(path: Path, columns: Columns) -> None:
