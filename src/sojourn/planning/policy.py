@@ -157,16 +157,16 @@ def reasons(advice: Advice) -> list[str]:
     more = first.updates / routed.updates
     said = [
         f"Mean staleness is {first.staleness:.4g} updates with {advice.plan.concurrency:,} tasks whatever one does, so "
-        f"that tasks that wait only waste time: with one task for each client, given to whoever is free, {more:.2g} times "
-        "as many updates come in as where clients are drawn blindly.",
+        f"that tasks that wait only waste time: with one task for each client, given to whoever is free, {more:.2g} "
+        "times as many updates come in as where clients are drawn blindly.",
         "Half a correction for how often clients come keeps the slow ones in without the noise of full weights; the "
         "step size falls to zero at the end, because that is where the budget ends.",
     ]
     spread = float(fleet.rate.max() / fleet.rate.min())
     if spread > 1.5:
         said.append(
-            f"Speeds differ by a factor of {spread:.3g}. If slow clients hold data that others lack, take correction 1; "
-            "if all hold the same, correction 0 is a little faster."
+            f"Speeds differ by a factor of {spread:.3g}. If slow clients hold data that others lack, take correction "
+            "1; if all hold the same, correction 0 is a little faster."
         )
     else:
         said.append("All clients are about as fast: the correction hardly matters here.")

@@ -1,0 +1,87 @@
+"""Landscape: what a model of training knows of a problem, and no data: curvature, noise and how clients differ.
+
+Near enough for ranking policies, a training problem is a quadratic: in direction j the gradient of client i at w is
+h_j w + offset_i + noise. Noise and offsets have covariances in proportion to the curvature; their sizes fall with the
+loss f, down to a floor: sigma^2 = noise f + noise_floor, G^2 = heterogeneity f + heterogeneity_floor. A part of what
+there is to learn may be known to one speed group alone (`between`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from sojourn.errors import InvalidInput
+from sojourn.frozen import Frozen, frozen
+from sojourn.shown import quoted
+from sojourn.types import Floats
+
+DIRECTIONS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape(Frozen):
+    """A training problem as the twin sees it.
+
+    >>> Landscape.generic().scaled(curvature=3.0).curvature[0] / Landscape.generic().curvature[0]
+    3.0
+    """
+
+    curvature: tuple[float, ...]
+    """Curvatures h of the mean loss, falling, all positive."""
+    loss: float
+    """Loss of the first model above the lowest."""
+    noise: float
+    """Variance of a stochastic gradient for each unit of loss (sigma^2 / f)."""
+    heterogeneity: float
+    """Mean squared distance of a client's gradient from the mean gradient for each unit of loss (G^2 / f)."""
+    noise_floor: float = 0.0
+    """Variance of a stochastic gradient that stays when the loss is at its lowest."""
+    heterogeneity_floor: float = 0.0
+    """What stays of G^2 when the loss is at its lowest."""
+    between: float = 0.0
+    """Part of the problem that is known to one speed group alone, from 0 (all groups see the same) to 1."""
+    lowest: float = 0.0
+    """The lowest loss: predictions are above it."""
+    source: str = "generic"
+    """Where the numbers are from: `generic`, or `measured`."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Low and high end of what was measured, by key."""
+
+    def __post_init__(self) -> None:
+        h = tuple(float(one) for one in self.curvature)
+        if not h or not all(math.isfinite(one) and one > 0 for one in h):
+            raise InvalidInput(f"curvature must hold positive numbers, got {quoted(list(h))}")
+        for key in ("loss", "noise", "heterogeneity", "noise_floor", "heterogeneity_floor", "lowest", "between"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value >= 0) or (key == "loss" and value == 0):
+                raise InvalidInput(
+                    f"{key} must be {'positive' if key == 'loss' else 'at least 0'}, got {quoted(value)}"
+                )
+        if self.between > 1:
+            raise InvalidInput(f"between must be a part from 0 to 1, got {self.between}")
+        object.__setattr__(self, "curvature", tuple(sorted(h, reverse=True)))
+        object.__setattr__(self, "intervals", frozen(dict(self.intervals)))
+
+    @classmethod
+    def generic(cls) -> "Landscape":
+        """Where nothing was measured: h = L/j as small networks have it, and noise that falls with the loss."""
+        return cls(tuple(10.0 / j for j in range(1, DIRECTIONS + 1)), loss=2.3, noise=3.0, heterogeneity=8.0)
+
+    def scaled(self, **by: float) -> "Landscape":
+        """The same with some numbers multiplied, to see what depends on them."""
+        known = {one.name for one in fields(self)}
+        changes: dict[str, Any] = {}
+        for key, factor in by.items():
+            if key not in known:
+                raise InvalidInput(f"a landscape has no '{key}'; it has {', '.join(sorted(known))}")
+            old = getattr(self, key)
+            changes[key] = tuple(one * factor for one in old) if key == "curvature" else old * factor
+        return replace(self, **changes)
+
+    @property
+    def h(self) -> Floats:
+        """The curvatures as an array."""
+        return np.array(self.curvature)
