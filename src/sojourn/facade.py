@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from sojourn.calibration import Calibration
+from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
 from sojourn.fleet import Fleet
@@ -42,7 +43,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | bool = True,
-    checkpoint_seconds: float = 60.0,
+    checkpoint_seconds: float | str = 60.0,
     **keys: Any,
 ) -> Run:
     """Train a model over a fleet on the virtual clock.
@@ -76,7 +77,9 @@ def train(
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
         with _bar("training_bar", progress) as report:
-            run.go(checkpoint_seconds, progress=progress if callable(progress) else report)
+            run.go(
+                seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
+            )
     return Run(place, temporary)
 
 

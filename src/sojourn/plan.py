@@ -15,6 +15,7 @@ from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
 from sojourn.frozen import Frozen, frozen
+from sojourn.schedule import Schedule
 from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
 from sojourn.types import Floats
@@ -68,7 +69,7 @@ class Plan(Frozen, Tabular):
     buffer: int | None = None
     """Updates that the server gathers for a step; None = the algorithm's own."""
     schedule: str | None = None
-    """How the step size falls, `linear(end=1000, over=time)`; None = left to the trainer."""
+    """How the step size falls, `linear(end=budget)`, `cosine(end=1000, over=time)`; None = left to the trainer."""
     promises: Mapping[str, Any] = field(default_factory=dict)
     """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
 
@@ -105,6 +106,8 @@ class Plan(Frozen, Tabular):
                 f"got {self.concurrency:,}; lower it, or raise the cap"
             )
         _check_policy(self.correction, self.buffer)
+        if self.schedule is not None:
+            Schedule.parse(self.schedule, steps=1)  # refuses what no run could keep to; the end is the run's
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = cap.flags.writeable = False

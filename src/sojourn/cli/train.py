@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson
+from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
@@ -39,7 +40,7 @@ def train(
     seeds: Annotated[
         str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
     ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Time between two checkpoints.")] = 60.0,
+    checkpoint_seconds: Seconds = "60",
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Draw into the folder who holds what, and the curves of the run.")
     ] = False,
@@ -66,8 +67,7 @@ def train(
 
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
-    if not checkpoint_seconds >= 0:
-        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds}")
+    between = check_pace(None, checkpoint_seconds)
     if pictures:
         from sojourn.report.figures import pyplot
 
@@ -82,7 +82,7 @@ def train(
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
-        attempt(_train, runs, checkpoint_seconds, tensorboard, diverged if several else None)
+        attempt(_train, runs, between, tensorboard, diverged if several else None)
         if pictures:
             attempt(_draw, runs, out)
         outcomes = [run.outcome for run in runs]

@@ -27,7 +27,6 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.correction import client_shares
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, values
 from sojourn.own_code import names_code, object_or
@@ -35,6 +34,7 @@ from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import filled, override
+from sojourn.schedule import Schedule
 from sojourn.types import Floats
 
 STEPS = 1000

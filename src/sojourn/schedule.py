@@ -80,11 +80,7 @@ class Schedule:
         >>> Schedule.parse("linear(end=budget)", time=40.0).factor(7, 30.0)
         0.25
         """
-        if _BUDGET.search(text):
-            if steps is None and time is None:
-                raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
-            text = _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
-        name, options = parse_choice("schedule", text, _OPTIONS)
+        name, options = parse_choice("schedule", ended(text, steps, time), _OPTIONS)
         if "at" in options:
             try:
                 options["at"] = tuple(float(part) for part in options["at"].split("/"))
@@ -106,3 +102,21 @@ class Schedule:
         if self.name == "inverse":
             return float((1 + x / self.half) ** -self.power)
         return 1.0
+
+
+def ended(text: str, steps: int | None = None, time: float | None = None) -> str:
+    """The text of a schedule with the end of the run where it says `end=budget`.
+
+    >>> ended("linear(end=budget)", steps=500), ended("cosine(end=budget, least=0.1)", time=40.0)
+    ('linear(end=500)', 'cosine(end=40.0, over=time, least=0.1)')
+    """
+    if not by_budget(text):
+        return text
+    if steps is None and time is None:
+        raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
+    return _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
+
+
+def by_budget(text: str) -> bool:
+    """Whether a schedule ends where the run does."""
+    return _BUDGET.search(text) is not None
