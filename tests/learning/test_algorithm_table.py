@@ -21,9 +21,9 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Replay
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.replay.timeline import Recorded
+from sojourn.schedule import Schedule
 from sojourn.testing.algorithm import PROPERTIES, same
 from sojourn.testing.algorithm import Case as PropertyCase
 
