@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sojourn.correction import client_shares
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Setting
@@ -24,7 +25,6 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
-from sojourn.learning.replay.correction import client_shares
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerStep
