@@ -106,25 +106,6 @@ class Schedule:
             return float((1 + x / self.half) ** -self.power)
         return 1.0
 
-<<<<<<< HEAD
-
-def ended(text: str, steps: int | None = None, time: float | None = None) -> str:
-    """The text of a schedule with the end of the run where it says `end=budget`.
-
-    >>> ended("linear(end=budget)", steps=500), ended("cosine(end=budget, least=0.1)", time=40.0)
-    ('linear(end=500)', 'cosine(end=40.0, over=time, least=0.1)')
-    """
-    if not by_budget(text):
-        return text
-    if steps is None and time is None:
-        raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
-    return _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
-
-
-def by_budget(text: str) -> bool:
-    """Whether a schedule ends where the run does."""
-    return _BUDGET.search(text) is not None
-=======
     def factors(self, steps: Floats, times: Floats) -> Floats:
         """The factors of many steps and their times at once, to rounding.
 
@@ -144,4 +125,21 @@ def by_budget(text: str) -> bool:
         if self.name == "inverse":
             return np.asarray((1 + x / self.half) ** -self.power)
         return np.ones(x.size)
->>>>>>> twin
+
+
+def ended(text: str, steps: int | None = None, time: float | None = None) -> str:
+    """The text of a schedule with the end of the run where it says `end=budget`.
+
+    >>> ended("linear(end=budget)", steps=500), ended("cosine(end=budget, least=0.1)", time=40.0)
+    ('linear(end=500)', 'cosine(end=40.0, over=time, least=0.1)')
+    """
+    if not by_budget(text):
+        return text
+    if steps is None and time is None:
+        raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
+    return _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
+
+
+def by_budget(text: str) -> bool:
+    """Whether a schedule ends where the run does."""
+    return _BUDGET.search(text) is not None
