@@ -59,6 +59,26 @@ def plain(updates: Updates, options: Options) -> Rows:
     return Rows.of(np.arange(kept.size), versions[updates.sent[kept]], weight[kept], _picked(updates, kept))
 
 
+def gathered(updates: Updates, options: Options) -> Rows:
+    """Generalized AsyncSGD: the mean of so many weighted gradients at the step size of the last; one = as it comes."""
+    size, steps = options["size"], options["steps"]
+    if size < 1:
+        raise InvalidInput(f"generalized-asyncsgd: size must be at least 1, got {size}")
+    if steps not in ("constant", "adaptive"):
+        raise InvalidInput(f"generalized-asyncsgd: steps must be one of constant, adaptive, got '{steps}'")
+    if size == 1:
+        return plain(updates, options)
+    together = max(1, round(size / updates.many))
+    whole = len(updates) // together * together
+    kept = np.arange(whole)
+    place, sent = kept // together, updates.sent[:whole] // together
+    weight = updates.counts[:whole] * updates.level[together - 1 : whole : together].repeat(together) / size
+    if steps == "adaptive":
+        tau = (place - sent) * (together * updates.many / size)
+        weight = weight * np.minimum(1.0, updates.concurrency * updates.many / np.maximum(tau, 1))
+    return Rows.of(place, sent, weight, _picked(updates, kept))
+
+
 def _fresh(sent: Integers, most: int) -> tuple[Any, Integers]:
     """Which updates are not too stale, by changes of the model; and the changes before each update."""
     versions = np.zeros(sent.size + 1, dtype=np.int64)
@@ -182,7 +202,9 @@ def _truth(text: str) -> bool:
 
 RULES: dict[str, Rule] = {
     "asyncsgd": Rule(plain, {"assignment": str, "steps": str}, {"steps": "constant"}, uniform=True),
-    "generalized-asyncsgd": Rule(plain, {}, {}, correction=1.0),
+    "generalized-asyncsgd": Rule(
+        gathered, {"size": int, "steps": str}, {"size": 1, "steps": "constant"}, correction=1.0
+    ),
     "fedbuff": Rule(
         buffered,
         {"size": int, "staleness": str, "distinct": _truth, "dispatch": str, "server_step_size": float},
@@ -220,8 +242,8 @@ class Server:
     """Dispatcher that the text names."""
 
     @classmethod
-    def parse(cls, text: str, buffer: int | None = None) -> "Server":
-        """From the text of an algorithm; `buffer` is the plan's, where the text has no size.
+    def parse(cls, text: str, buffer: int | None = None, adaptive: bool | None = None) -> "Server":
+        """From the text of an algorithm; `buffer` and `adaptive` are the plan's, where the text says nothing of them.
 
         >>> Server.parse("fedbuff(staleness=root)", buffer=3).options["size"]
         3
@@ -237,6 +259,8 @@ class Server:
         options = {**rule.defaults, **given}
         if buffer is not None and rule.at in rule.defaults and rule.at not in given:
             options[rule.at] = buffer
+        if adaptive is not None and "steps" in rule.defaults and "steps" not in given:
+            options["steps"] = "adaptive" if adaptive else "constant"
         named = given.get("dispatch", _ASSIGNED.get(given.get("assignment", "")))
         return cls(name, rule, options, named)
 

@@ -75,7 +75,7 @@ class Runs:
 
     def of(self, policy: Policy) -> list[Run]:
         """The runs of a policy, one along each trace."""
-        server = Server.parse(policy.algorithm, policy.plan.buffer)
+        server = Server.parse(policy.algorithm, policy.plan.buffer, policy.plan.adaptive)
         timing = self._timing(policy, server)
         schedule = Schedule.parse(policy.plan.schedule or "constant", time=self.time)
         return [self._run(timing, server, policy.plan, schedule, one) for one in timing.traces]
