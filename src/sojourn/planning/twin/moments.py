@@ -17,12 +17,11 @@ import numpy as np
 
 from sojourn.landscape import Landscape
 from sojourn.planning.twin.passes import follow, follow_table
-from sojourn.planning.twin.runs import Run
+from sojourn.planning.twin.runs import BLOCKS, Run
 from sojourn.planning.twin.thinning import Thinned
 from sojourn.planning.twin.updates import Rows
 from sojourn.types import Floats, Integers
 
-BLOCKS = 8
 FAR = 1e6  # times the first loss: a run that has come there diverges
 
 

@@ -13,8 +13,9 @@ from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
 from sojourn.planning.policy import Policy
-from sojourn.planning.twin.moments import BLOCKS, Outcome, exact
-from sojourn.planning.twin.runs import EXACT, Run, Runs
+from sojourn.planning.twin.moments import Outcome, exact
+from sojourn.planning.twin.runs import BLOCKS, Run, Runs
+from sojourn.planning.twin.windows import long
 from sojourn.types import Floats
 
 HALVINGS = 40  # of the step size, from where the search begins
@@ -98,7 +99,7 @@ def _predicted(policy: Policy, runs: list[Run], landscape: Landscape, step_sizes
     def loss(eta: float) -> float:
         return float(np.mean([model(eta).curve[-1] for model in models]))
 
-    best = searched(loss, _guess(runs, landscape)) if step_sizes is None else min(step_sizes, key=loss)
+    best = searched(loss, _guess(runs, landscape), landscape.loss) if step_sizes is None else min(step_sizes, key=loss)
     found = [model(best) for model in models]
     ends = np.array([one.curve[-1] for one in found])
     spread = float(ends.std(ddof=1) / sqrt(len(ends))) if len(ends) > 1 and np.isfinite(ends).all() else np.nan
@@ -116,9 +117,7 @@ def _predicted(policy: Policy, runs: list[Run], landscape: Landscape, step_sizes
 
 def model_of(run: Run, landscape: Landscape) -> Callable[[float], Outcome]:
     """What a run comes to at a step size."""
-    if run.number > len(run.updates) + 1:
-        raise InvalidInput(f"the twin follows at most {EXACT:,} updates, got {run.number:.4g}; give it less time")
-    return exact(run, landscape).at
+    return (long if run.number > len(run.updates) else exact)(run, landscape).at
 
 
 def _guess(runs: list[Run], landscape: Landscape) -> float:
@@ -129,8 +128,10 @@ def _guess(runs: list[Run], landscape: Landscape) -> float:
     return 1 / ((mean or 1.0) * float(landscape.h.max()) * sqrt(runs[0].updates.concurrency))
 
 
-def searched(loss: Callable[[float], float], guess: float) -> float:
+def searched(loss: Callable[[float], float], guess: float, below: float = inf) -> float:
     """The step size of the least loss: by factors of 2 downhill, then by the root of 2, then a parabola.
+
+    It begins with the first step size that leads `below` a loss: among those that diverge there are low ones too.
 
     >>> round(searched(lambda eta: (log2(eta) - 3.3) ** 2, 1.0), 6) == round(2**3.3, 6)
     True
@@ -143,11 +144,13 @@ def searched(loss: Callable[[float], float], guess: float) -> float:
         return known[x]
 
     here = 0.0
-    while not isfinite(at(here)) and here > -HALVINGS:
+    while not at(here) < below and here > -HALVINGS:
         here -= 1.0
-    direction = 1.0 if at(here + 1) < at(here) else -1.0
-    while abs(here) < HALVINGS and at(here + direction) < at(here):
-        here += direction
+    for direction in (-1.0, 1.0):
+        ahead = here + direction
+        while abs(ahead) < HALVINGS and min(at(ahead), at(ahead + direction)) < at(here):  # two may be worse, then stop
+            here = min((ahead, ahead + direction), key=at)
+            ahead = here + direction
     here = min((here - 0.5, here, here + 0.5), key=at)
     low, middle, high = at(here - 0.5), at(here), at(here + 0.5)
     bend = low + high - 2 * middle

@@ -14,7 +14,7 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.policy import Policy
 from sojourn.planning.twin.rules import Server
-from sojourn.planning.twin.thinning import Thinned, thinned
+from sojourn.planning.twin.thinning import CLIENTS, FEWER, MANY, Thinned, thinned
 from sojourn.planning.twin.updates import Updates
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.schedule import Schedule
@@ -25,6 +25,8 @@ from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
 EXACT = 20_000  # updates up to which every one of them is followed
+TURNS = 10  # times the tasks in flight is a window of a longer run at least
+BLOCKS = 8  # of the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Timing:
     scenario: Scenario
     """Who gets the next task."""
     traces: Sequence[Trace]
-    """Simulated runs, of the whole time or of its first `EXACT` updates."""
+    """Simulated runs, of the whole time or of its beginning."""
 
     @cached_property
     def shares(self) -> Floats | None:
@@ -61,6 +63,8 @@ class Run:
     """The budget."""
     number: float
     """Updates of the trace's fleet within the time; more than there are in `updates` where it is long."""
+    shares: Floats | None = None
+    """Share of each client of all updates, where it is known."""
 
 
 @dataclass(eq=False)
@@ -71,6 +75,8 @@ class Runs:
     time: float
     traces: int = 2
     seed: int = 0
+    most: int | None = None
+    """Clients that are simulated at most; None = as many as it takes."""
     _timings: dict[Any, Timing] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> list[Run]:
@@ -88,11 +94,18 @@ class Runs:
         scenario = Scenario(_dispatcher(policy, server))
         key = (plan.timing_hash, str(scenario.dispatcher))
         if key not in self._timings:
-            small = thinned(self.fleet, plan)
+            small = thinned(self.fleet, plan, self._most, server.rule.rounds)
             start = _start(small, scenario)
             found = [_trace(small, scenario, start, self.time, self.seed + one) for one in range(self.traces)]
             self._timings[key] = Timing(small, scenario, found)
         return self._timings[key]
+
+    @property
+    def _most(self) -> int:
+        if self.most is not None:
+            return self.most
+        each = self.time * float((self.fleet.count * self.fleet.rate).sum()) / self.fleet.clients
+        return CLIENTS if each <= MANY else FEWER
 
     def _run(self, timing: Timing, server: Server, plan: Plan, schedule: Schedule, trace: Trace) -> Run:
         rows = np.flatnonzero(trace.applied)
@@ -119,7 +132,7 @@ class Runs:
             concurrency=timing.scenario.dispatcher.wait or timing.small.plan.concurrency,
             share=timing.small.share,
         )
-        return Run(updates, server, timing.small, schedule, self.time, number)
+        return Run(updates, server, timing.small, schedule, self.time, number, timing.shares)
 
 
 def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
@@ -153,12 +166,13 @@ def _start(small: Thinned, scenario: Scenario) -> str:
 
 
 def _trace(small: Thinned, scenario: Scenario, start: str, time: float, seed: int) -> Trace:
-    """Simulated until the time, or for `EXACT` updates."""
+    """Simulated until the time, or as far as every update is followed: a block is then longer than a window."""
+    most = max(EXACT, BLOCKS * TURNS * small.plan.concurrency)
     likely = time * float((small.fleet.count * small.fleet.rate).sum())
-    steps = EXACT if likely > EXACT else min(EXACT, ceil(likely + 6 * sqrt(likely)) + 10)
+    steps = most if likely > most else min(most, ceil(likely + 6 * sqrt(likely)) + 10)
     trace = simulate(small.fleet, small.plan, steps, start=start, seed=seed, scenario=scenario)
-    if float(np.nanmax(trace.applied_at)) < time and steps < EXACT:
-        trace = simulate(small.fleet, small.plan, EXACT, start=start, seed=seed, scenario=scenario)
+    if float(np.nanmax(trace.applied_at)) < time and steps < most:
+        trace = simulate(small.fleet, small.plan, most, start=start, seed=seed, scenario=scenario)
     return trace
 
 

@@ -4,7 +4,9 @@ An update of a client that stands for K counts K times, with a variance of noise
 flight are K times fewer. That keeps drift, noise and delay in proportion. Groups keep at least a few clients: each
 then stands for fewer.
 
-Clients of a small group of another size than the rest count accordingly, so that every group has its weight.
+A small fleet scatters more than a large one: predictions are those of a fleet of its size. Where clients send only a
+few updates each, it takes 1000 clients; else 400 do (losses of 1000 clients by 400 of them, 60 updates each: within 15%
+for most policies, less than chance from trace to trace).
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +18,10 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.types import Floats, Integers
 
-CLIENTS = 200  # of a thinned fleet
-FEW = 3  # clients that a group keeps at least
+CLIENTS = 1000  # of a thinned fleet
+FEWER = 400  # of one whose clients send many updates each
+MANY = 40  # updates
+FEW = 10  # clients that a group keeps at least
 TASKS = 10  # tasks in flight that are kept at least
 SPEEDS = 5  # speed groups at most
 
@@ -43,13 +47,15 @@ class Thinned:
         return float((self.counts * self.share).sum())
 
 
-def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS) -> Thinned:
+def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS, rounds: bool = False) -> Thinned:
     """The fleet as it is up to `most` clients and tasks, a smaller one beyond.
+
+    Rounds keep their size as far as it goes, because the slowest of many takes longer.
 
     >>> fleet = Fleet.of(fast=(9000, 8.0), slow=(1000, 1.0))
     >>> small = thinned(fleet, Plan.uniform(fleet, 10_000, cap=1))
     >>> small.fleet.clients, small.plan.concurrency, small.many
-    (200, 200, 50.0)
+    (1000, 1000, 10.0)
     """
     n, tasks = fleet.clients, plan.concurrency
     if max(n, tasks) <= most:
@@ -58,7 +64,7 @@ def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS) -> Thinned:
     stands = np.bincount(label, fleet.count) / count  # clients that one stands for, by group
     small = int(count.sum())
     held = small if tasks == n else max(1, round(tasks * most / max(n, tasks)))
-    held = max(held, min(tasks, TASKS))
+    held = min(tasks, small) if rounds else max(held, min(tasks, TASKS))
     merged = n / small if tasks == n else tasks / held
     smaller, drawn = _smaller(fleet, plan, label, count, min(held, small) if plan.one_each else held)
     group = smaller.group_of_client
@@ -68,7 +74,7 @@ def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS) -> Thinned:
 
 def _members(fleet: Fleet, most: int) -> tuple[Integers, Integers]:
     """New group of every group, and the clients of each: groups as they are, or clients in the order of their speed."""
-    if fleet.groups <= most // (2 * FEW):
+    if fleet.groups * FEW <= most // 2:
         count = np.maximum(np.minimum(fleet.count, FEW), np.round(fleet.count * (most / fleet.clients)))
         return np.arange(fleet.groups), count.astype(np.int64)
     order = np.argsort(_pace(fleet), kind="stable")
@@ -81,7 +87,10 @@ def _members(fleet: Fleet, most: int) -> tuple[Integers, Integers]:
 
 
 def _smaller(fleet: Fleet, plan: Plan, label: Integers, count: Integers, tasks: int) -> tuple[Fleet, Plan]:
-    """Each new group has the mean rate and weight of its clients, and the laws of one of them."""
+    """Each new group has the mean pace and weight of its clients, and the laws of one of them.
+
+    Where nobody waits the mean rate keeps the throughput; where tasks queue the mean time keeps the load.
+    """
     weight = np.bincount(label, fleet.count)
 
     def mean(values: Floats) -> Floats:
@@ -92,10 +101,10 @@ def _smaller(fleet: Fleet, plan: Plan, label: Integers, count: Integers, tasks: 
         key: tuple(getattr(fleet, key)[g] for g in one) for key in ("name", "law", "uplink_law", "downlink_law")
     }
     with np.errstate(divide="ignore"):
-        columns |= {key: 1 / mean(1 / getattr(fleet, key)) for key in ("uplink_rate", "downlink_rate")}
-    columns |= {
-        key: mean(getattr(fleet, key)) for key in ("rate", "data_size", "power", "uplink_power", "downlink_power")
-    }
+        columns |= {key: 1 / mean(1 / getattr(fleet, key)) for key in ("rate", "uplink_rate", "downlink_rate")}
+    if plan.one_each:
+        columns["rate"] = mean(fleet.rate)
+    columns |= {key: mean(getattr(fleet, key)) for key in ("data_size", "power", "uplink_power", "downlink_power")}
     smaller = replace(fleet, count=count, **columns)
     drawn = Plan.weighted(smaller, mean(plan.sampling), tasks, cap=plan.cap[one])
     return smaller, replace(drawn, correction=plan.correction, buffer=plan.buffer, schedule=plan.schedule)
