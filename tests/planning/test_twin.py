@@ -37,6 +37,11 @@ RULES = {
         0.1,
     ),
     "buffered, distinct": (FREE, "fedbuff(size=3, distinct=true, dispatch=idle)", 0.08),
+    "gathered, weighted": (
+        replace(Plan.uniform(FLEET, 6), correction=1.0, buffer=3, adaptive=True, schedule=FALLING),
+        "generalized-asyncsgd",
+        0.06,
+    ),
     "rounds": (Plan.uniform(FLEET, 3), "fedavg", 0.2),
     "rounds, falling": (replace(Plan.uniform(FLEET, 3), schedule=FALLING), "fedavg", 0.3),
     "calibrated": (replace(FREE, schedule=FALLING), "ca2fl(size=3, dispatch=idle)", 0.1),
@@ -63,6 +68,13 @@ class Servers:
         """The model after update k; `gradient()` is what the client sends."""
         u, name = self.run.updates, self.run.server.name
         here, there = self.eta * u.level[k], self.eta * u.sent_level[k]
+        if self.options.get("size", 1) > 1 and name == "generalized-asyncsgd":
+            tau = self.version - version
+            factor = min(1.0, u.concurrency / max(tau, 1)) if self.options["steps"] == "adaptive" else 1.0
+            self.buffer.append((gradient, factor * u.counts[k]))
+            if len(self.buffer) < self.options["size"]:
+                return w
+            return self._flush(w, here * sum(size * one() for one, size in self.buffer) / len(self.buffer))
         if name in ("generalized-asyncsgd", "asyncsgd"):
             tau, steps = self.version - version, self.options.get("steps", "constant")
             if steps == "drop" and tau > u.concurrency:
@@ -78,14 +90,14 @@ class Servers:
                 return w
             return self._flush(w, sum(step * one() for one, step in self.buffer) / 3)
         if name == "ca2fl":
-            self.buffer.append((client, gradient, there))
+            self.buffer.append((client, gradient))
             if len(self.buffer) < self.options["size"]:
                 return w
-            fresh = [(i, step * one()) for i, one, step in self.buffer]
+            fresh = [(i, one()) for i, one in self.buffer]
             move = sum(self.table.values()) / self.count if self.table else 0.0
             move = move + sum(new - self.table.get(i, 0.0) for i, new in fresh) / len(fresh)
             self.table.update(dict(fresh))
-            return self._flush(w, move)
+            return self._flush(w, here * move)
         if name == "ia2sgd":
             self.table[client] = gradient()
             if self.options["warmup"] and len(self.table) < self.count:
@@ -157,6 +169,14 @@ def test_the_moments_are_those_of_samples(name: str) -> None:
     drawn = sampled(run, SMALL, eta, 200, seed=5)
     assert abs(found - drawn.mean()) < 2 * drawn.std(ddof=1) / np.sqrt(drawn.size)
     assert drawn.mean() < SMALL.loss
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_the_moments_are_those_of_many_samples_within_a_percent(name: str) -> None:
+    run, eta = run_of(name)
+    drawn = sampled(run, SMALL, eta, 20_000, seed=11)
+    assert exact(run, SMALL).at(eta).curve[-1] == pytest.approx(drawn.mean(), rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["plain", "buffered", "rounds", "calibrated", "table", "dropped", "mixed"])

@@ -77,7 +77,7 @@ def one_pass(part: Part, ends: Integers, eta: float, root: Floats, noise: Floats
     if rows.step is None:
         follow(ends, rows.first, rows.client, rows.sent, rows.weight, rows.keep, *facts)
     else:
-        table: tuple[Any, ...] = (rows.step, rows.entry, rows.level, rows.before, rows.inclusive)
+        table: tuple[Any, ...] = (rows.step, rows.entry, rows.inclusive, rows.warm)
         follow_table(ends, rows.first, rows.client, rows.sent, rows.weight, *table, *facts)
     return lam[0].copy(), b, square
 
