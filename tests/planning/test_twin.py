@@ -130,7 +130,7 @@ def sampled(run: Run, landscape: Landscape, eta: float, samples: int, seed: int,
     rng = np.random.default_rng(seed)
     h, n = landscape.h, len(run.small.share)
     mine = np.ones(n, bool) if group < 0 else run.small.speed == group
-    inside = np.where(mine, n / mine.sum(), 0.0)
+    inside = np.where(mine, (n / mine.sum()) ** landscape.sharper, 0.0)
     start = np.sqrt(2 * landscape.loss / h.sum())
     w = np.full((samples, h.size), start)
     z = rng.normal(size=(n, samples, h.size)) * np.sqrt(h / h.sum())
@@ -180,9 +180,10 @@ def test_the_moments_are_those_of_many_samples_within_a_percent(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["plain", "buffered", "rounds", "calibrated", "table", "dropped", "mixed"])
-def test_a_direction_that_one_group_informs_is_that_of_samples(name: str) -> None:
+@pytest.mark.parametrize("sharper", [1.0, 0.0])
+def test_a_direction_that_one_group_informs_is_that_of_samples(name: str, sharper: float) -> None:
     run, eta = run_of(name)
-    alone = replace(SMALL, between=1.0)
+    alone = replace(SMALL, between=1.0, sharper=sharper)
     still = replace(alone, noise=0.0, heterogeneity=0.0, noise_floor=0.5, heterogeneity_floor=0.5)
     drawn = [sampled(run, still, eta, 200, seed=6 + group, group=group) for group in (0, 1)]
     mixed = drawn[0] * 4 / 6 + drawn[1] * 2 / 6
