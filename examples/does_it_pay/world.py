@@ -6,6 +6,7 @@ partition, one network. The others were there to develop on.
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -41,7 +42,7 @@ class Work:
         return facts | dict(self.more)
 
 
-_GPU = {"device": "auto", "lot": 32}
+_GPU: dict[str, Any] = {"device": "auto", "lot": 32}
 WORKS = {
     one.name: one
     for one in (
