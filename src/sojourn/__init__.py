@@ -20,7 +20,7 @@ _HOME = {
     "regime": "timing.exact.scaling",
     "Constants": "constants",
     "goal": "planning.bound.goal",
-    "make_plan": "planning.bound.search",
+    "make_plan": "planning.make_plan",
     "Fit": "timing.fit.from_trace",
     "fit": "timing.fit.from_trace",
     "simulate": "timing.simulate.record",
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from sojourn.learning.data.dataset import Dataset as Dataset
     from sojourn.plan import Plan as Plan
     from sojourn.planning.bound.goal import goal as goal
-    from sojourn.planning.bound.search import make_plan as make_plan
+    from sojourn.planning.make_plan import make_plan as make_plan
     from sojourn.scenario import Dispatcher as Dispatcher
     from sojourn.scenario import Scenario as Scenario
     from sojourn.timing.exact.analysis import Analysis as Analysis

@@ -68,6 +68,8 @@ class Plan(Frozen, Tabular):
     """Exponent c of the weight (q/s)^c of an update: 1 = unbiased, 0 = as they come; None = the algorithm's own."""
     buffer: int | None = None
     """Updates that the server gathers for a step; None = the algorithm's own."""
+    adaptive: bool | None = None
+    """Whether very stale updates take smaller steps, C / staleness; None = the algorithm's own."""
     schedule: str | None = None
     """How the step size falls, `linear(end=budget)`, `cosine(end=1000, over=time)`; None = left to the trainer."""
     promises: Mapping[str, Any] = field(default_factory=dict)
@@ -189,7 +191,13 @@ class Plan(Frozen, Tabular):
         """What a plan may say beyond the paper's: cap, correction, buffer, schedule; null where it does not."""
         each = [None if np.isinf(one) else int(one) for one in self.cap.tolist()]
         cap = each[0] if len(set(each)) == 1 else each
-        return {"cap": cap, "correction": self.correction, "buffer": self.buffer, "schedule": self.schedule}
+        return {
+            "cap": cap,
+            "correction": self.correction,
+            "buffer": self.buffer,
+            "adaptive": self.adaptive,
+            "schedule": self.schedule,
+        }
 
     @property
     def hash(self) -> str:
@@ -202,7 +210,7 @@ class Plan(Frozen, Tabular):
     @property
     def timing_hash(self) -> str:
         """Fingerprint of what decides the timing: the same without the step size."""
-        return replace(self, step_size=None, correction=None, buffer=None, schedule=None).hash
+        return replace(self, step_size=None, correction=None, buffer=None, adaptive=None, schedule=None).hash
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -240,6 +248,7 @@ class Plan(Frozen, Tabular):
                 cap=_cap(_told_cap(content.get("cap")), names),
                 correction=optional_number(content.get("correction"), "correction"),
                 buffer=None if content.get("buffer") is None else whole(content["buffer"], "buffer"),
+                adaptive=_optional_truth(content, "adaptive"),
                 schedule=_optional_text(content, "schedule"),
                 promises=_promises(content.get("promises")),
             )
@@ -343,6 +352,13 @@ def check_concurrency(concurrency: object) -> None:
 
 def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
     return None if content.get(key) is None else text(content[key], key)
+
+
+def _optional_truth(content: Mapping[str, Any], key: str) -> bool | None:
+    found = content.get(key)
+    if found is None or isinstance(found, bool):
+        return found
+    raise WrongKind(f"{key} must be true, false or null, got {quoted(found)}")
 
 
 def _promises(given: Any) -> dict[str, Any]:

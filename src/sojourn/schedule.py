@@ -4,8 +4,11 @@ import re
 from dataclasses import dataclass, fields, replace
 from math import cos, inf, isfinite, log, pi
 
+import numpy as np
+
 from sojourn.errors import InvalidInput
 from sojourn.text import parse_choice
+from sojourn.types import Floats
 
 _BUDGET = re.compile(r"\bend\s*=\s*budget\b(\s*,\s*over\s*=\s*(steps|time)\b)?")
 LARGEST = 1e30  # of a factor
@@ -123,6 +126,26 @@ class Schedule:
         if self.name == "inverse":
             return float((1 + x / self.half) ** -self.power)
         return 1.0
+
+    def factors(self, steps: Floats, times: Floats) -> Floats:
+        """The factors of many steps and their times at once, to rounding.
+
+        >>> Schedule.parse("linear(end=4)").factors(np.array([0.0, 1.0, 8.0]), np.zeros(3))
+        array([1.  , 0.75, 0.  ])
+        """
+        x = np.asarray(steps if self.over == "steps" else times, dtype=np.float64)
+        if self.name == "drops":
+            passed = (x[:, None] >= np.array(self.at)).sum(axis=1)
+            return np.asarray(self.by**passed, dtype=np.float64)
+        if self.name == "cosine":
+            return np.asarray(self.least + (1 - self.least) * (1 + np.cos(pi * np.minimum(x / self.end, 1.0))) / 2)
+        if self.name == "linear":
+            return np.asarray(self.least + (1 - self.least) * np.maximum(0.0, 1 - x / self.end))
+        if self.name == "warmup":
+            return np.asarray(np.minimum(1.0, (x + 1 if self.over == "steps" else x) / self.length))
+        if self.name == "inverse":
+            return np.asarray((1 + x / self.half) ** -self.power)
+        return np.ones(x.size)
 
 
 def ended(text: str, steps: int | None = None, time: float | None = None) -> str:

@@ -196,7 +196,10 @@ def test_the_text_of_a_method_reads_back_as_the_method(number):
     ("text", "message"),
     [
         ("fedsgd", "algorithm must be one of generalized-asyncsgd, asyncsgd, .*, got 'fedsgd'"),
-        ("generalized-asyncsgd(step_size=1)", "algorithm generalized-asyncsgd takes no options, got 'step_size=1'"),
+        (
+            "generalized-asyncsgd(step_size=1)",
+            "algorithm generalized-asyncsgd: options are size, steps, got 'step_size=1'",
+        ),
         ("asyncsgd(assignment=idle)", "asyncsgd: assignment must be one of random, pure, shuffled, got 'idle'"),
         ("asyncsgd(steps=none)", "asyncsgd: steps must be one of constant, adaptive, drop, got 'none'"),
         ("asyncsgd(server=adam)", "algorithm asyncsgd: options are assignment, steps, got 'server=adam'"),

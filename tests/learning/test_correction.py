@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from small_runs import by_hand, simulated
 from sojourn import InvalidInput
+from sojourn.correction import Correction, correction_of
 from sojourn.learning.algorithms import AsyncSGD, FedAsync, FedAvg, FedBuff, GeneralizedAsyncSGD, Local, ServerStep
-from sojourn.learning.replay.correction import Correction, correction_of
 from sojourn.schedule import Schedule
 
 EQUAL = np.array([0.25, 0.25, 0.25, 0.25])
