@@ -32,6 +32,8 @@ _HOME = {
     "measure": "timing.simulate.summary",
     "transient": "timing.simulate.transient",
     "train": "facade",
+    "tune": "facade",
+    "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
     "sweep": "facade",
     "calibrate": "facade",
@@ -64,10 +66,12 @@ if TYPE_CHECKING:
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run
     from sojourn.experiments.results import Sweep as Sweep
+    from sojourn.experiments.tune_plan import TunedPlan as TunedPlan
     from sojourn.facade import calibrate as calibrate
     from sojourn.facade import compare as compare
     from sojourn.facade import sweep as sweep
     from sojourn.facade import train as train
+    from sojourn.facade import tune as tune
     from sojourn.fleet import Fleet as Fleet
     from sojourn.laws.law import Law as Law
     from sojourn.learning.data.dataset import Dataset as Dataset

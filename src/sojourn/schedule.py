@@ -1,7 +1,7 @@
 """Step sizes over steps or over time."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import cos, inf, isfinite, log, pi
 
 import numpy as np
@@ -90,6 +90,27 @@ class Schedule:
             except ValueError:
                 raise InvalidInput(f"schedule drops: at must be numbers divided by /, got '{options['at']}'") from None
         return cls(name, **options)
+
+    @property
+    def text(self) -> str:
+        """The text form, from which the same is read.
+
+        >>> Schedule.parse("drops(at=100/200)").text
+        'drops(at=100.0/200.0)'
+        """
+        known = {item.name: item.default for item in fields(self) if item.name in _OPTIONS[self.name]}
+        said = {key: getattr(self, key) for key, default in known.items() if getattr(self, key) != default}
+        words = [f"{key}={'/'.join(map(str, one)) if key == 'at' else one}" for key, one in said.items()]
+        return f"{self.name}({', '.join(words)})" if words else self.name
+
+    def scaled(self, by: float) -> "Schedule":
+        """The same course in `by` of its length.
+
+        >>> Schedule.parse("linear(end=90, least=0.1)").scaled(1 / 9).text
+        'linear(end=10.0, least=0.1)'
+        """
+        at = tuple(one * by for one in self.at)
+        return replace(self, at=at, end=self.end * by, length=self.length * by, half=self.half * by)
 
     def factor(self, step: int, time: float) -> float:
         """The factor at a server step and time."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SEEDS = "seeds.json"
 MOST_SEEDS = 2**20  # bytes of it
+NOT_TUNED = ("step_size", "holdout", "judged_on", "evaluate_every", "seed")  # keys that a tuning decides
 PICTURES = tuple(f"{name}.{kind}" for name in ("who-holds-what", "curves") for kind in ("svg", "png"))
 
 
@@ -41,6 +42,9 @@ def train(
         str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
     ] = None,
     checkpoint_seconds: Seconds = "60",
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose the step size first, as `sojourn tune` does, in the folder `tuning`.")
+    ] = False,
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Draw into the folder who holds what, and the curves of the run.")
     ] = False,
@@ -78,6 +82,10 @@ def train(
     configs, several = _configs(config, given, many, out, resume, trust)
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
+    if tune:
+        configs = _tuned(configs, out, resume, between)
+    else:
+        _say_untuned(configs[0], given, config)
     runs = _runs(configs, out, several, resume, overwrite)
     _say(runs)
     diverged: list[str] = []
@@ -125,6 +133,39 @@ def _configs(
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
     seeds = [first.seed + number for number in range(many or 1)]
     return [first.resolved(seed=seed) for seed in seeds], many is not None
+
+
+def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float) -> "list[TrainConfig]":
+    """The runs with the step size that their tuning finds; runs that are taken up again have theirs."""
+    if resume and configs[0].step_size is not None:
+        return configs
+    from sojourn.cli.cell_options import cell_bar, end
+    from sojourn.cli.tune import sentences
+    from sojourn.experiments.tune_plan import tuned_step
+
+    try:
+        with cell_bar() as (phase, report):
+            found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
+    except KeyboardInterrupt:
+        end(True, {})
+        raise
+    typer.echo(sentences(found, None)[1], err=True)
+    return [one.resolved(step_size=found.step_size) for one in configs]
+
+
+def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None) -> None:
+    """A plan without a step size is trained at one that nobody has chosen: say so, and how to choose one."""
+    from sojourn.learning.run.build import STEP_SIZE, fleet_and_plan
+
+    if config.plan is None or config.step_size is not None or fleet_and_plan(config)[1].step_size is not None:
+        return
+    words = [] if path is None else ["--config", str(path)]
+    for key, value in given.items():
+        if key != "fleet" and key not in NOT_TUNED:
+            words += [keys()[key].flag, str(value)]
+    fleet = [str(given["fleet"])] if "fleet" in given else []
+    again = shlex.join(["sojourn", "tune", *fleet, *words, "--out", "tuned.json"])
+    typer.echo(f"the plan has no step size: {STEP_SIZE} is used; --tune chooses one, or: {again}", err=True)
 
 
 def _seeds(out: Path, many: int | None) -> list[int]:

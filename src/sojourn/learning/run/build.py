@@ -109,11 +109,7 @@ def build(
     executor = like.executor if like and alike else _executor(resolved, federation)
     share = _shares(fleet, plan, scenario, shares)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local, share)
-    unused = _unused(config, chosen, local)
-    if given.buffer is not None and getattr(chosen, "size", 1) != given.buffer:
-        unused.append("buffer")
-    if given.adaptive and getattr(chosen, "steps", "constant") != "adaptive":
-        unused.append("adaptive")
+    unused = _unused(config, chosen, local, given)
     if dataset.owner is not None and dealt != "natural":
         unused.append("owners")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
@@ -132,12 +128,13 @@ def _shares(fleet: Fleet, plan: Plan, scenario: Scenario, shares: Shares | None)
     return None if found is None else client_shares(fleet.count, found)
 
 
-def check(config: TrainConfig) -> None:
-    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
+def check(config: TrainConfig) -> list[str]:
+    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing; what has no effect."""
     fleet, given = fleet_and_plan(config)
     config = config.resolved(schedule=config.schedule or given.schedule)
     chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given)
     _timing(config, chosen, fleet, given, local)
+    return _unused(config, chosen, local, given)
 
 
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
@@ -168,7 +165,7 @@ def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
     return split(config.holdout, seed=0)
 
 
-def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
+def _unused(config: TrainConfig, chosen: Algorithm, local: Local, given: Plan) -> list[str]:
     """Settings that this algorithm, with this local work, does not look at."""
     plain = local.plain and chosen.sends == "gradient"
     idle = {
@@ -177,6 +174,8 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
         "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
         "correction": config.correction is not None and not chosen.corrects,
+        "buffer": given.buffer is not None and getattr(chosen, "size", 1) != given.buffer,
+        "adaptive": bool(given.adaptive) and getattr(chosen, "steps", "constant") != "adaptive",
     }
     return [key for key, yes in idle.items() if yes]
 
