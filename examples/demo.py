@@ -1,4 +1,4 @@
-"""The paper's two-cluster and three-cluster fleets; its worked example, planned; four algorithms trained.
+"""A fleet, its plan, trained beside AsyncSGD and FedBuff; then the paper's fleets and its worked example.
 
 Run by `make demo`. Writes traces, runs and pictures to --out.
 """
@@ -8,7 +8,7 @@ import math
 import time
 from pathlib import Path
 
-from demo_training import training
+from demo_policy import plan_and_training
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -69,7 +69,7 @@ def main() -> None:
     grid = Table(title="mean staleness in server steps", title_justify="left", title_style="bold", show_edge=False)
     for head in ("fleet", "group", "paper", "exact", *(f"simulated, {start} start" for start in STARTS)):
         grid.add_column(head, justify="left" if head in ("fleet", "group") else "right")
-    written: list[Path] = []
+    written = plan_and_training(arguments.out / "policy", console)
     work = [(name, start) for name in FLEETS for start in STARTS]
     summaries: dict[tuple[str, str], Summary] = {}
     for name, start in track(work, description="simulating", console=Console(stderr=True), transient=True):
@@ -105,7 +105,7 @@ def main() -> None:
     console.print(advice(planned, compare(planned))[0] + ".\n", highlight=False)
     written += plan_pictures(planned, arguments.out)
     planned.plan.save(arguments.out / "plan.json")
-    written += [arguments.out / "plan.json", *training(arguments.out / "training", console)]
+    written.append(arguments.out / "plan.json")
     console.print(
         f"Wrote {len(written)} files, and a folder for each training run, to {arguments.out} "
         f"in {time.perf_counter() - began:.0f} s.",

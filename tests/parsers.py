@@ -34,7 +34,6 @@ from sojourn.learning.data.load import load_dataset, load_problem
 from sojourn.learning.data.partition import partition
 from sojourn.learning.execute.augment import Augment
 from sojourn.learning.models.load import load_model
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
 from sojourn.plan_text import plan_of
@@ -44,6 +43,7 @@ from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
 from sojourn.scenario_text import override
+from sojourn.schedule import Schedule
 from sojourn.trace import Trace
 
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn import Fleet, InvalidInput, Plan, analyze
+from sojourn import Fleet, InvalidInput, Plan, UnreadableFile, analyze
 from sojourn.plan_text import plan_of
 
 FLEET = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
@@ -30,15 +30,14 @@ def test_a_file_from_before_is_read_as_no_cap_and_no_correction_named(tmp_path):
 
 @pytest.mark.parametrize("cap", [1, 3, [2, None], [1, 5], None])
 def test_a_policy_is_written_and_read(tmp_path, cap):
-    plan = Plan(
-        FLEET.name, FLEET.count, [0.01, 0.01], 50, cap=cap, correction=0.5, buffer=3, schedule="linear(end=budget)"
-    )
+    policy = {"correction": 0.5, "buffer": 3, "adaptive": True, "schedule": "linear(end=budget)"}
+    plan = Plan(FLEET.name, FLEET.count, [0.01, 0.01], 50, cap=cap, **policy)
     plan.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json")
     assert again == plan
     assert again.cap.tolist() == plan.cap.tolist()
     assert json.loads((tmp_path / "plan.json").read_text())["cap"] == cap
-    assert (again.correction, again.buffer, again.schedule) == (0.5, 3, "linear(end=budget)")
+    assert {key: getattr(again, key) for key in policy} == policy
 
 
 def test_with_a_cap_sampling_is_a_weight_that_need_not_sum_to_one():
@@ -124,3 +123,12 @@ def test_staleness_weighted_by_shares_is_one_less_than_the_tasks(tasks, cap, til
 def test_a_busy_server_under_a_cap_is_refused_and_simulation_named():
     with pytest.raises(InvalidInput, match="under a cap there is no exact theory of a server that takes time"):
         analyze(FLEET, Plan.uniform(FLEET, 50, cap=1), server_rate=20.0)
+
+
+def test_whether_stale_updates_count_less_is_true_false_or_open(tmp_path):
+    plan = Plan.uniform(FLEET, 50)
+    plan.save(tmp_path / "plan.json")
+    content = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps({**content, "adaptive": "often"}))
+    with pytest.raises(UnreadableFile, match="adaptive must be true, false or null, got 'often'"):
+        Plan.load(tmp_path / "plan.json")

@@ -1,56 +1,52 @@
-"""Does it pay to plan? Training on a grid of plans, beside what the bound would have chosen.
+"""Does it pay to plan? Policies trained in many cells, beside what predictors said of them before.
 
-    python examples/does_it_pay --out does-it-pay
+    python examples/does_it_pay cells                                    what there is
+    python examples/does_it_pay train digits development --count         how much there is to train
+    python examples/does_it_pay train digits development --jobs 2        train it; call it again to go on
+    python examples/does_it_pay calibrate held-out                       measure what the model of training needs
+    python examples/does_it_pay predict held-out                         what predictors say, into docs/results
+    python examples/does_it_pay guess digits --jobs 2                    runs at the step of the model of training
+    python examples/does_it_pay collect                                  from the runs to docs/results/does-it-pay
+    python examples/does_it_pay report                                   tables and picture of docs/does-it-pay.md
 
-Two datasets, four fleets, four ways to sample, four numbers of tasks; the step size of each tuned on a holdout. Writes
-cells.csv, verdicts.csv, page.md and a picture. What is done stays done: call it again to go on. --fast is for a look: a
-tenth of the time, fewer seeds.
+Words choose cells: digits, fashion, cnn, cifar, cifar-1400; development, held-out; parts of names, such as short.
+Fashion-MNIST and CIFAR-10 are looked for under SOJOURN_DATA. Runs lie under --out, one CSV file per cell. Cells that
+are held out are not trained before their predictions lie in docs/results/does-it-pay.
 """
 
 import argparse
 import os
 from pathlib import Path
 
-from picture import draw
-from tables import kept, page
-from trials import constants, trained
-from verdict import rows, verdicts
-from world import WORK, fleets
-
-from sojourn.csv_file import write_csv
-from sojourn.errors import SojournError
+for _key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_key, "1")  # one process per core, one thread each
 
 
 def main() -> None:
-    """Everything."""
+    """One stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("does-it-pay"))
-    parser.add_argument("--data", nargs="+", choices=list(WORK), default=list(WORK))
-    parser.add_argument("--fleets", nargs="+", choices=list(fleets()), default=list(fleets()))
-    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("stage", choices=["cells", "train", "calibrate", "predict", "guess", "collect", "report"])
+    parser.add_argument("cells", nargs="*", help="words that choose cells")
+    parser.add_argument("--out", type=Path, default=Path("local/does-it-pay"), help="where the runs lie")
+    parser.add_argument("--results", type=Path, default=_results(), help="where what is committed lies")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, help="begin no run after so many minutes")
+    parser.add_argument("--policies", nargs="+", help="these alone")
+    parser.add_argument("--count", action="store_true", help="say how much there is to do, and do nothing")
+    parser.add_argument("--page", type=Path, default=_results().parents[1] / "does-it-pay.md")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    cells, found = [], []
-    for work in arguments.data:
-        known = constants(work, next(iter(fleets().values())), arguments.out, arguments.fast)
-        for name in arguments.fleets:
-            fleet = fleets()[name]
-            print(f"{work}, {name}", flush=True)
-            compared = trained(work, name, fleet, known, arguments.out, arguments.fast)
-            if compared.interrupted or compared.failures:
-                raise SystemExit(f"not finished: {compared.failures or 'interrupted'}; call it again to go on")
-            made = rows(work, name, fleet, known, compared)
-            cells += made
-            found += verdicts(made)
-            write_csv(arguments.out / "cells.csv", cells)
-            write_csv(arguments.out / "verdicts.csv", found)
-    tables = page(kept(arguments.out / "cells.csv"), kept(arguments.out / "verdicts.csv"))
-    (arguments.out / "page.md").write_text(tables, "utf-8")
-    draw(cells, arguments.out / "does-it-pay")
+    import stages
+
+    getattr(stages, arguments.stage)(arguments)
+
+
+def _results() -> Path:
+    return Path(__file__).resolve().parents[2] / "docs" / "results" / "does-it-pay"
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from sojourn.errors import SojournError
+
     try:
         main()
     except SojournError as error:

@@ -1,73 +1,61 @@
-"""The grid as a picture: loss by number of tasks, a line a way to sample, and where the bound points."""
+"""The picture: every policy's loss over the best of its cell, a dot per cell."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullLocator
-from world import POWERS, TASKS
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from policies import ROBUST
+from verdict import Verdict
 
-Row = dict[str, object]
+COLORS = {False: "#9aa7b5", True: "#d1495b"}
+MOST = 6.0  # what is beyond stands at the edge
 
 
-def draw(cells: list[Row], path: Path) -> None:
-    """A panel a dataset and fleet; a ring at the bound's pick among the grid, a cross at its free choice."""
-    works, names = (list(dict.fromkeys(str(row[key]) for row in cells)) for key in ("data", "fleet"))
-    figure, panels = plt.subplots(
-        len(works), len(names), figsize=(3.6 * len(names), 3.2 * len(works)), squeeze=False, sharex=True, sharey="row"
-    )
-    for across, work in enumerate(works):
-        for down, name in enumerate(names):
-            panel = panels[across][down]
-            _panel(panel, [row for row in cells if (row["data"], row["fleet"]) == (work, name)])
-            panel.set_title(f"{work}, {name}", fontsize=9)
-            panel.set_xlabel("tasks in flight" if across == len(works) - 1 else "")
-        panels[across][0].set_ylabel("test loss at the end, 95% interval")
-        losses = [_loss(row) for row in cells if row["data"] == work]
-        panels[across][0].set_ylim(0.8 * np.nanmin(losses), 1.15 * np.nanmax(losses))
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+def draw(found: Sequence[Verdict], path: Path) -> None:
+    """Short budgets left, long ones right; the best policies on top; cells held out in red."""
+    names = sorted(dict.fromkeys(name for one in found for name in one.outcomes), key=lambda name: _mean(found, name))
+    figure, panels = plt.subplots(1, 2, figsize=(9.5, 0.32 * len(names) + 1.4), sharey=True, sharex=True)
+    for panel, budget in zip(panels, ("short", "long"), strict=True):
+        mine = [one for one in found if one.cell.budget == budget]
+        for row, name in enumerate(names):
+            _row(panel, [one for one in mine if name in one.outcomes], name, row)
+        panel.set_title(f"{budget} budgets", fontsize=10)
+        panel.set_xscale("log")
+        panel.set_xlim(0.97, MOST * 1.06)
+        panel.xaxis.set_major_locator(FixedLocator([1, 1.5, 2, 3, 4, MOST]))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.axvline(1, color="black", lw=0.6)
+        panel.grid(axis="x", color="0.92")
+        panel.set_xlabel("test loss over the best policy's of the cell")
+    panels[0].set_yticks(range(len(names)), names, fontsize=8)
+    for label in panels[0].get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() == ROBUST else "normal")
+    panels[0].invert_yaxis()
+    said = {False: "cells to develop on", True: "cells held out"}
+    handles = [plt.Line2D([], [], marker="o", ls="", ms=4, color=COLORS[held], label=said[held]) for held in said]
+    handles.append(plt.Line2D([], [], marker="|", ls="", ms=10, mew=2, color="black", label="mean"))
+    figure.legend(handles=handles, loc="lower center", ncols=3, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     for kind in ("svg", "png"):
-        figure.savefig(path.with_suffix(f".{kind}"), dpi=150)
+        figure.savefig(path.with_suffix(f".{kind}"), dpi=150, metadata={"Date": None} if kind == "svg" else {})
     plt.close(figure)
 
 
-def _panel(panel, mine: list[Row]) -> None:
-    grid = [row for row in mine if row["sampling"] in POWERS]
-    for number, way in enumerate(POWERS):
-        line = [row for row in grid if row["sampling"] == way]
-        if line:
-            losses = [_loss(row) for row in line]
-            panel.plot(TASKS, losses, marker="o", color=f"C{number}", label=f"p: {way}")
-            ends = [(_loss(row, "test_loss_low"), _loss(row, "test_loss_high")) for row in line]
-            beside = [tasks * 1.03**number for tasks in TASKS]
-            panel.vlines(beside, *zip(*ends, strict=True), color=f"C{number}", lw=0.8)
-    for key, size, color in (("default", 13, "black"), ("calibrated", 18, "grey")):
-        pick = min(grid, key=lambda row: float(str(row[f"bound_{key}"])))
-        panel.plot(
-            [pick["tasks"]], [_loss(pick)], "o", mfc="none", ms=size, color=color, label=f"the bound's pick, {key}"
-        )
-    for row, color in zip((row for row in mine if row["sampling"] not in POWERS), ("black", "grey"), strict=True):
-        panel.plot(
-            [row["tasks"]],
-            [_loss(row)],
-            "x",
-            ms=9,
-            color=color,
-            label=f"its free choice, {str(row['sampling']).split(', ')[1]}",
-        )
-    panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.set_xticks(TASKS, [str(tasks) for tasks in TASKS])
-    panel.xaxis.set_minor_locator(NullLocator())
-    for axis in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
-        axis(FuncFormatter(lambda value, _: f"{value:.3g}" if f"{value:.1e}"[0] in "123568" else ""))
+def _row(panel: plt.Axes, mine: Sequence[Verdict], name: str, row: int) -> None:
+    beside = np.random.default_rng(row).uniform(-0.22, 0.22, len(mine))
+    for one, off in zip(mine, beside, strict=True):
+        panel.plot(min(MOST, one.over_best(name)), row + off, "o", ms=3, color=COLORS[one.cell.held_out], alpha=0.8)
+    if mine:
+        panel.plot(min(MOST, _mean(mine, name)), row, "|", ms=11, mew=2, color="black")
 
 
-def _loss(row: Row, key: str = "test_loss") -> float:
-    value = row[key]
-    return float("nan") if value in (None, "") else float(str(value))
+def _mean(found: Sequence[Verdict], name: str) -> float:
+    values = [min(1e3, one.over_best(name)) for one in found if name in one.outcomes]
+    return fmean(values) if values else 1e3

@@ -1,126 +1,230 @@
-"""The results as tables of a page."""
+"""The results as tables of a page: one fact per cell."""
 
-import csv
-from pathlib import Path
+import math
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 
-from world import POWERS, TASKS
+from policies import ROBUST, ROOT, UNIFORM
+from results import Outcome, Outcomes
+from verdict import AGREE, PREDICTORS, RULES, Target, Verdict
+from world import Cell
 
-Row = dict[str, object]
-
-
-def kept(path: Path) -> list[Row]:
-    """Rows of a file that was written before, with its numbers as numbers."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(file)]
-
-
-def _value(text: str) -> object:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+PARTS = (("development", "short"), ("development", "long"), ("held out", "short"), ("held out", "long"))
+BEST_BY_HAND = (0.759, 0.762)  # docs/paper.md, each method at its best: over the last 15% of the way, and in the end
+ASYNCSGD_ENDS = 0.497  # there too
 
 
-def page(cells: list[Row], found: list[Row]) -> str:
-    """All tables, dataset by dataset and fleet by fleet."""
-    parts = []
-    for work, name in dict.fromkeys((str(row["data"]), str(row["fleet"])) for row in cells):
-        mine = [row for row in cells if (row["data"], row["fleet"]) == (work, name)]
-        parts += [f"### {work}, {name}", "", _grid(mine, "test_loss"), "", _grid(mine, "to_target"), ""]
-    return "\n".join([*parts, "### Beside the best", "", _beside(cells), "", "### The bound", "", _verdicts(found), ""])
-
-
-def _beside(cells: list[Row]) -> str:
-    """Loss over that of the best plan of its dataset and fleet, over those on which there is a choice of sampling."""
-    grid = [row for row in cells if row["sampling"] in POWERS and row["test_loss"] not in (None, "")]
-    cases: dict[tuple[object, object], list[Row]] = {}
-    for row in grid:
-        cases.setdefault((row["data"], row["fleet"]), []).append(row)
-    uneven = {key: rows for key, rows in cases.items() if len({row["sampling"] for row in rows}) > 1}
-    times: dict[tuple[object, object], list[float]] = {}
-    worst: dict[object, int] = {}
-    for rows in uneven.values():
-        best = min(_loss(row) for row in rows)
-        for row in rows:
-            times.setdefault((row["sampling"], row["tasks"]), []).append(_loss(row) / best)
-        for tasks in TASKS:
-            most = max((row for row in rows if row["tasks"] == tasks), key=_loss)
-            worst[most["sampling"]] = worst.get(most["sampling"], 0) + 1
-    if not times:
-        return "There is no uneven fleet."
-    heads = [f"mean (largest) over {len(uneven)} cases", *(f"C = {tasks}" for tasks in TASKS), "worst of its C, times"]
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for way in POWERS:
-        mine = [times[way, tasks] for tasks in TASKS]
-        said = [f"{sum(one) / len(one):.2f} ({max(one):.2f})" for one in mine]
-        lines.append(f"| {way} | " + " | ".join(said) + f" | {worst.get(way, 0)} |")
-    return "\n".join(lines)
-
-
-def _loss(row: Row) -> float:
-    return float(str(row["test_loss"]))
-
-
-def _grid(mine: list[Row], key: str) -> str:
-    what = {"test_loss": "test loss at the end", "to_target": "time to the target"}[key]
-    lines = [f"| {what} | " + " | ".join(f"C = {tasks}" for tasks in TASKS) + " |", "|---" * (1 + len(TASKS)) + "|"]
-    for way in POWERS:
-        row = {cell["tasks"]: cell for cell in mine if cell["sampling"] == way}
-        if row:
-            lines.append(f"| {way} | " + " | ".join(_said(row[tasks], key) for tasks in TASKS) + " |")
-    for cell in mine:
-        if cell["sampling"] not in POWERS:
-            lines.append(f"| {cell['sampling']} | C = {cell['tasks']}: {_said(cell, key)} |" + " |" * (len(TASKS) - 1))
-    return "\n".join(lines)
-
-
-def _said(cell: Row, key: str) -> str:
-    if cell.get("diverged"):
-        return "diverged"
-    if key == "to_target" and cell["not_reached"]:
-        runs = int(str(cell["reached"])) + int(str(cell["not_reached"]))
-        return f"{cell['not_reached']} of {runs} did not"
-    value = cell[key]
-    mark = "*" if cell["edge"] else ""
-    return ("" if value in (None, "") else f"{float(str(value)):.3g}") + mark + _unsure(cell, key)
-
-
-def _unsure(cell: Row, key: str) -> str:
-    """A mark where half the interval of the loss is a quarter of it or more."""
-    low, value = cell["test_loss_low"], cell["test_loss"]
-    if key != "test_loss" or "" in (low, value) or None in (low, value):
-        return ""
-    return "~" if float(str(value)) - float(str(low)) >= 0.25 * float(str(value)) else ""
-
-
-def _verdicts(found: list[Row]) -> str:
-    head = ("data", "fleet", "constants", "best plan", "loss", "bound picks", "times the best", "free choice")
-    head += (
-        "times the best",
-        "rank correlation",
-        "among plans of the same C",
-        "without the factor C",
-        "picks",
-        "times",
-    )
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """As Markdown has it."""
+    rows = list(rows)
+    if not rows:
+        return "Not yet."
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for row in found:
-        free = float(str(row["free_choice_loss"])) / float(str(row["best_loss"]))
-        said = (
-            *(row["data"], row["fleet"], row["constants"], row["best"], f"{float(str(row['best_loss'])):.3g}"),
-            *(row["bound_picks"], _times(row["regret"]), f"C = {row['free_choice_tasks']}", _times(free)),
-            *(_correlation(row["rank_correlation"]), _correlation(row["with_the_same_tasks"])),
-            *(_correlation(row["milder_rank_correlation"]), row["milder_picks"], _times(row["milder_regret"])),
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def of_part(found: Sequence[Verdict], part: str, budget: str) -> list[Verdict]:
+    """Verdicts of small networks, by whether they were held out and by budget."""
+    return [one for one in found if one.cell.held_out == (part == "held out") and one.cell.budget == budget]
+
+
+def targets_table(made: Sequence[Target]) -> str:
+    """What was aimed at, and whether it was reached."""
+    word = {True: "reached", False: "missed", None: "not yet"}
+    return table(
+        ("target, on cells held out", "aim", "found", ""),
+        [(one.what, one.aim, one.found, word[one.reached]) for one in made],
+    )
+
+
+def policies_table(found: Sequence[Verdict]) -> str:
+    """Loss of each policy over the best of its cell: mean (most)."""
+    heads = [f"{part}, {budget}" for part, budget in PARTS]
+    parts = [of_part(found, *one) for one in PARTS]
+    names = _by_mean(found)
+    return table(("policy", *heads), [(name, *(_over_best(part, name) for part in parts)) for name in names])
+
+
+def people_table(found: Sequence[Verdict]) -> str:
+    """Accuracy, worst client and time to the accuracy of AsyncSGD, mean over all short cells."""
+    short = [one for one in found if one.cell.budget == "short"]
+    rows = []
+    for name in _by_mean(found):
+        mine = [one.outcomes[name] for one in short if name in one.outcomes]
+        if mine:
+            worst = fmean(one.worst for one in mine)
+            lowest = min(one.worst for one in mine)
+            rows.append(
+                (name, _percent(fmean(one.accuracy for one in mine)), _percent(worst), _percent(lowest), _time(mine))
+            )
+    head = (
+        "policy, short budgets",
+        "accuracy",
+        "worst client",
+        "worst client, lowest cell",
+        "time to AsyncSGD's accuracy",
+    )
+    return table(head, rows)
+
+
+def predictors_table(found: Sequence[Verdict]) -> str:
+    """Rank correlation and regret of predictors and fixed rules."""
+    rows: list[tuple[str, ...]] = []
+    for part, budget in PARTS:
+        mine = of_part(found, part, budget)
+        if not mine:
+            continue
+        where = f"{part}, {budget}"
+        rows.append((where, "two halves of the seeds", *_spread([one.halves for one in mine], min), "", ""))
+        for key, said in PREDICTORS.items():
+            ranks = [one.ranks[key] for one in mine if key in one.ranks]
+            regrets = [one.regret(key) for one in mine if key in one.picks]
+            if ranks:
+                rows.append((where, said, *_spread(ranks, min), *_spread(regrets, max)))
+        for rule, said in RULES.items():
+            rows.append((where, said, "", "", *_spread([one.over_best(rule) for one in mine], max)))
+    return table(("cells", "predictor", "rank correlation", "least", "regret", "most"), rows)
+
+
+def cells_table(found: Sequence[Verdict], key: str) -> str:
+    """One row per cell."""
+    rows = []
+    for one in found:
+        agreed = f"{one.halves:+.2f}" + ("" if one.halves >= AGREE else " (unclear)")
+        rank = f"{one.ranks[key]:+.2f}" if key in one.ranks else ""
+        regret = f"{one.regret(key):.2f}" if key in one.picks else ""
+        root = f"{one.over_best(ROOT):.2f}"
+        held = "yes" if one.cell.held_out else ""
+        default = f"{one.over_best(ROBUST):.2f}"
+        rows.append(
+            (*_words(one.cell), held, one.best.policy, f"{one.best.loss:.3g}", default, root, agreed, rank, regret)
         )
-        lines.append("| " + " | ".join(str(one) for one in said) + " |")
-    return "\n".join(lines)
+    head = ("problem", "fleet", "classes", "budget", "held out", "best", "loss", "default", "root of speed")
+    return table((*head, "halves", "twin", "regret"), rows)
 
 
-def _times(value: object) -> str:
-    return f"{float(str(value)):.2f}"
+def decay_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
+    """What the decay is worth: loss at a constant step over that under decay."""
+    rows = []
+    for name, constant in (("finisher, c = 0", "finisher, c = 0, constant"), (UNIFORM, "AsyncSGD, constant")):
+        for budget in ("short", "long"):
+            pairs = [
+                (outcomes[cell.name][constant].loss, outcomes[cell.name][_there(outcomes, cell, name)].loss)
+                for cell in known
+                if cell.budget == budget and constant in outcomes.get(cell.name, {}) and _there(outcomes, cell, name)
+            ]
+            ratios = [one / other for one, other in pairs]
+            if ratios:
+                rows.append(
+                    (name, budget, str(len(ratios)), f"{fmean(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}")
+                )
+    return table(("policy", "budget", "cells", "constant over decay, mean", "least", "most"), rows)
 
 
-def _correlation(value: object) -> str:
-    return "" if value in (None, "") else f"{float(str(value)):+.2f}"
+def _there(outcomes: Outcomes, cell: Cell, name: str) -> str:
+    """The policy itself, or what stands for it where all clients are alike."""
+    mine = outcomes.get(cell.name, {})
+    return name if name in mine else ROBUST if ROBUST in mine else ""
+
+
+def steps_table(found: Sequence[Verdict], guessed: Outcomes) -> str:
+    """Loss at a step that was not tuned over that at the tuned one."""
+    rows = []
+    for one in found:
+        for name, guess in guessed.get(one.cell.name, {}).items():
+            ratio = guess.loss / one[name].loss
+            rows.append((*_words(one.cell), name, f"{one[name].step:.3g}", f"{guess.step:.3g}", f"{ratio:.2f}"))
+    return table(("problem", "fleet", "classes", "budget", "policy", "tuned", "guessed", "loss over tuned"), rows)
+
+
+def cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
+    """ResNet20: every policy in every cell."""
+    rows = []
+    for cell in known:
+        for name, one in outcomes.get(cell.name, {}).items() if cell.work.data == "cifar10" else ():
+            row = (*_words(cell)[1:], name, f"{one.step:.3g}", f"{one.updates:,.0f}", f"{one.loss:.3f}")
+            rows.append((*row, _percent(one.accuracy), _percent(one.worst), _time([one])))
+    head = ("fleet", "classes", "time", "policy", "step", "updates", "loss", "accuracy", "worst client")
+    return table((*head, "time to AsyncSGD's accuracy"), rows)
+
+
+def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
+    """The plan to virtual time 1400, beside the best hand setting."""
+    from results import reached
+
+    rows: list[tuple[str, ...]] = []
+    for cell in known:
+        for name, one in outcomes.get(cell.name, {}).items() if cell.work.name == "cifar-1400" else ():
+            late = fmean(one.curve[int(0.85 * len(one.curve)) :])
+            share = reached(one.curve, ASYNCSGD_ENDS)
+            rows.append(
+                (name, f"{one.step:.3g}", _percent(late), _percent(one.accuracy), _percent(one.worst), f"{share:.2f}")
+            )
+    rows.append(("best of ten by hand", "", *map(_percent, BEST_BY_HAND), "", ""))
+    head = ("virtual time 1400", "step", "last 15%", "in the end", "worst client", "share of the time to 49.7%")
+    return table(head, rows)
+
+
+def every_cell(outcomes: Outcomes, known: Sequence[Cell]) -> str:
+    """All policies of all cells, cell by cell."""
+    parts = []
+    for cell in known:
+        mine = sorted(outcomes.get(cell.name, {}).values(), key=lambda one: one.loss)
+        if not mine:
+            continue
+        rows = [
+            (
+                one.policy,
+                f"{one.updates:,.0f}",
+                f"{one.step:.3g}",
+                f"{one.loss:.3g}",
+                _sd(one.losses),
+                _percent(one.accuracy),
+                _percent(one.worst),
+                _time([one]),
+            )
+            for one in mine
+        ]
+        head = ("policy", "updates", "step", "loss", "sd", "accuracy", "worst client", "time to AsyncSGD's")
+        parts += [f"## {', '.join(_words(cell))}", "", table(head, rows), ""]
+    return "\n".join(parts)
+
+
+def _by_mean(found: Sequence[Verdict]) -> list[str]:
+    names = dict.fromkeys(name for one in found for name in one.outcomes)
+    mean: Callable[[str], float] = lambda name: fmean(one.over_best(name) for one in found if name in one.outcomes)  # noqa: E731
+    return sorted(names, key=mean)
+
+
+def _over_best(part: Sequence[Verdict], name: str) -> str:
+    values = [one.over_best(name) for one in part if name in one.outcomes]
+    return f"{fmean(values):.2f} ({max(values):.2f})" if values else ""
+
+
+def _spread(values: Sequence[float], end: Callable[..., float]) -> tuple[str, str]:
+    return (f"{fmean(values):.2f}", f"{end(values):.2f}") if values else ("", "")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def _sd(values: Sequence[float]) -> str:
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return ""
+    mean = fmean(values)
+    return f"{math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)):.2g}"
+
+
+def _time(mine: Sequence[Outcome]) -> str:
+    """Mean share of the budget over the runs that got there; and how many did not."""
+    times = [one for outcome in mine for one in outcome.times]
+    there = [one for one in times if math.isfinite(one)]
+    if not times:
+        return ""
+    said = f"{fmean(there):.2f}" if there else ""
+    return said if len(there) == len(times) else f"{said} ({len(times) - len(there)} of {len(times)} did not)".strip()
+
+
+def _words(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.work.name, cell.fleet_name, cell.partition, cell.budget

@@ -1,52 +1,148 @@
-"""A comparison for each dataset and fleet: the grid's plans and the two of the bound, each at its best step size."""
+"""Trains what searches ask for: counted before, by several processes or one GPU, each run kept as soon as it ends."""
 
-import dataclasses
-from pathlib import Path
+import sys
+import time as clock
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 
-from world import WORK, plans, saved, time_of
+from policies import policies
+from runs import Request, train
+from search import Asked
+from store import Store
+from world import Cell
 
-from sojourn import Fleet, goal, make_plan
-from sojourn.constants import WORKED_EXAMPLE, Constants
-from sojourn.experiments.compare import Compared, compare
-from sojourn.experiments.comparison import ComparisonSpec, Entry, Tuning
-from sojourn.experiments.statistics import Target
-from sojourn.experiments.training import calibrated
-from sojourn.learning.run.build import build
-from sojourn.learning.run.config import TrainConfig
+from sojourn.planning.policy import Policy
+from sojourn.scenario import Dispatcher, Scenario
+from sojourn.timing.expected import expected
 
-STEP_SIZES = (0.03, 0.1, 0.3, 1.0)
-CHOICES = {"default": "the bound's, default constants", "calibrated": "the bound's, calibrated constants"}
-
-
-def constants(work: str, fleet: Fleet, folder: Path, fast: bool) -> dict[str, Constants]:
-    """Those of the worked example, and those measured on this model and data (once: they do not depend on speeds)."""
-    path = folder / f"constants-{work}.toml"
-    if not path.exists():
-        where = folder / "calibrated-fleet.csv"
-        fleet.save(where)
-        run = {**WORK[work].keys(), "step_size": WORK[work].step_size, "steps": 200 if fast else 1000}
-        config = TrainConfig(str(where), **run)  # type: ignore[arg-type]
-        calibrated(build(config)).save(path)
-    return {"default": WORKED_EXAMPLE, "calibrated": Constants.load(path)}
+TRIALS = 9.0  # of a policy, on average, where there are two trial seeds
 
 
-def algorithms(fleet: Fleet, known: dict[str, Constants], folder: Path) -> list[Entry]:
-    """Plans by name; those of the grid are called `way, tasks`."""
-    made = {f"{way}, {tasks}": plan for (way, tasks), plan in plans(fleet).items()}
-    for key, name in CHOICES.items():
-        chosen = make_plan(fleet, goal(time=time_of(fleet), constants=known[key])).plan
-        made[name] = dataclasses.replace(chosen, step_size=None)
-    return [Entry(name, {"plan": saved(plan, folder, name)}) for name, plan in made.items()]
+@dataclass
+class Search:
+    """A search and where it stands."""
+
+    name: str
+    asked: Asked
+    waiting: list[Request] = field(default_factory=list)
+    done: bool = False
+    step: float = 0.0
+
+    def go_on(self, store: Store) -> list[Request]:
+        """Answer from what is kept as far as that goes; returns what has to be trained now."""
+        while not self.done:
+            rows = {one.key: store.get(one) for one in self.waiting}
+            missing = [one for one in self.waiting if rows[one.key] is None]
+            if missing:
+                return missing
+            try:
+                self.waiting = self.asked.send(rows) if self.waiting else next(self.asked)  # type: ignore[arg-type]
+            except StopIteration as end:
+                self.done, self.step = True, end.value
+        return []
 
 
-def trained(work: str, name: str, fleet: Fleet, known: dict[str, Constants], folder: Path, fast: bool) -> Compared:
-    """Tune and train all of them; what is done already is not done again."""
-    home = folder / f"{work}-{name}".replace(" ", "-").replace(",", "")
-    home.mkdir(parents=True, exist_ok=True)
-    fleet.save(home / "fleet.csv")
-    run = {**WORK[work].keys(), "fleet": str(home / "fleet.csv"), "time": time_of(fleet) * (0.1 if fast else 1.0)}
-    tuning = Tuning(STEP_SIZES, (10_000,) if fast else (10_000, 10_001), holdout=0.2, extensions=1 if fast else 3)
-    seeds = tuple(range(2 if fast else 8))
-    described = algorithms(fleet, known, home / "plans")
-    comparison = ComparisonSpec(run, tuple(described), seeds, tuning, Target.parse(WORK[work].target))
-    return compare(comparison, home)
+def go(searches: Sequence[Search], store: Store, jobs: int, minutes: float | None) -> bool:
+    """Train until all have ended, or the minutes are over; whether all have."""
+    began = told = clock.monotonic()
+    queue: list[Request] = [one for search in searches for one in search.go_on(store)]
+    owner = {id(one): search for search in searches for one in search.waiting}
+    if not queue:
+        return all(one.done for one in searches)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else None
+    running: dict[Future[list[dict[str, object]]], list[Request]] = {}
+    trained = 0
+
+    def over() -> bool:
+        return minutes is not None and clock.monotonic() - began > 60 * minutes
+
+    def settle(requests: list[Request], rows: Sequence[dict[str, object]]) -> None:
+        nonlocal queue, trained
+        for request, row in zip(requests, rows, strict=True):
+            store.add(request, row)
+        trained += len(rows)
+        for search in {id(owner[id(one)]): owner[id(one)] for one in requests}.values():
+            if all(store.get(one) is not None for one in search.waiting):
+                fresh = search.go_on(store)
+                owner.update({id(one): search for one in search.waiting})
+                queue = fresh + queue  # what was begun is ended first
+
+    try:
+        while (queue and not over()) or running:
+            while pool and queue and len(running) < 2 * jobs and not over():
+                lot = _lot(queue)
+                running[pool.submit(train, lot)] = lot
+            if pool:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    settle(running.pop(future), future.result())
+            else:
+                lot = _lot(queue)
+                settle(lot, train(lot))
+            if clock.monotonic() - told > 30:
+                told = clock.monotonic()
+                left = sum(not one.done for one in searches)
+                print(f"{trained} runs in {told - began:.0f} s, {left} searches open", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted; call it again to go on", file=sys.stderr)
+    finally:
+        if pool:
+            pool.shutdown(cancel_futures=True)
+    print(f"{trained} runs in {clock.monotonic() - began:.0f} s", flush=True)
+    return all(one.done for one in searches)
+
+
+def _lot(queue: list[Request]) -> list[Request]:
+    """Take runs off the queue that can share their waves with the first."""
+    first = queue[0]
+    alike = [one for one in queue if (one.cell.work, one.kind == "trial") == (first.cell.work, first.kind == "trial")]
+    lot = alike[: first.cell.work.lot]
+    taken = {id(one) for one in lot}
+    queue[:] = [one for one in queue if id(one) not in taken]
+    return lot
+
+
+@dataclass
+class Count:
+    """How much there is to do."""
+
+    runs: float = 0.0
+    gradients: float = 0.0
+    seconds: float = 0.0
+
+
+def count(cell: Cell, names: Sequence[str], store: Store, per_gradient: float | None) -> Count:
+    """About: how many trials a search takes is known when it has ended."""
+    found, known = Count(), store.of(cell)
+    trials = TRIALS if len(cell.work.trial_seeds) > 1 else 3.0 + cell.work.extensions / 3
+    for name in names:
+        updates = updates_in(cell, policies(cell)[name])
+        mine = [row for (policy, kind, _, _), row in known.items() if policy == name and kind != "guess"]
+        finals = sum(row["kind"] == "final" for row in mine)
+        if finals >= len(cell.work.seeds):
+            continue
+        left = max(1.0, trials + len(cell.work.seeds) - len(mine))
+        found.runs += left
+        found.gradients += left * updates
+    found.seconds = found.gradients * (per_gradient or 0.0)
+    return found
+
+
+def updates_in(cell: Cell, policy: Policy) -> float:
+    """Updates within the budget, in the long run's mean."""
+    return float(expected(cell.fleet, policy.plan, Scenario(Dispatcher(policy.dispatcher))).throughput * cell.time)
+
+
+def timed(cell: Cell, policy: str, store: Store) -> float:
+    """Seconds per gradient, from runs that are kept; where there is none, from the second of two that are made now."""
+    rows = [row for row in store.of(cell).values() if row["kind"] == "trial"]
+    if not rows:
+        lots = [
+            [
+                Request(cell, policy, "trial", cell.work.start, 20_000 + n, policies(cell)[policy])
+                for n in range(cell.work.lot)
+            ]
+        ] * 2
+        rows = [row for lot in lots for row in train(lot)][-1:]
+    return sum(float(row["seconds"]) for row in rows) / sum(int(row["updates"]) for row in rows)

@@ -1,107 +1,207 @@
-"""What the bound says of each plan, and how it stands to what training says."""
+"""How predictors stand to what training says: rank correlation, and what following them costs; and the targets."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, median
 
 import numpy as np
+from policies import BOUND, ROBUST, ROOT, SAME, UNIFORM
+from predictions import predicted
+from results import Outcome, Outcomes, load
 from scipy.stats import spearmanr
-from trials import CHOICES
-from world import plans, time_of
+from world import Cell, cells
 
-from sojourn import Fleet, Plan, analyze, goal
-from sojourn.constants import Constants
-from sojourn.experiments.compare import Compared
-from sojourn.planning.bound.theorem import best_step, bound, largest_step, sums
+from sojourn.csv_file import read_csv, write_csv
 
-Row = dict[str, object]
-
-
-def rows(work: str, name: str, fleet: Fleet, known: Mapping[str, Constants], compared: Compared) -> list[Row]:
-    """A row a plan: its loss and time to the target, and the bound that it has."""
-    found = {str(row["algorithm"]): row for row in compared.table if row["axis"] == "time"}
-    made = []
-    for (way, tasks), plan in plans(fleet).items():
-        row = found[f"{way}, {tasks}"]
-        bounds = {
-            f"bound_{key}": goal(time=time_of(fleet), constants=one).predict(fleet, plan).value
-            for key, one in known.items()
-        } | {f"milder_{key}": milder(fleet, plan, one) for key, one in known.items()}
-        made.append({"data": work, "fleet": name, "sampling": way, "tasks": tasks, **_facts(row), **bounds})
-    for label in CHOICES.values():
-        made.append(
-            {"data": work, "fleet": name, "sampling": label, "tasks": _tasks(compared, label), **_facts(found[label])}
-        )
-    return made
+PREDICTORS = {
+    "calibrated": "twin, calibrated",
+    "generic": "twin, generic",
+    "bound": "the bound",
+    "updates": "throughput",
+}
+RULES = {ROBUST: "always the default", ROOT: "always the root of speed", BOUND: "always the bound's plan"}
+AGREE = 0.8  # of two halves of the seeds, from which on a rank correlation says something
+GUESSES = ("cell", "policy", "step")
 
 
-def milder(fleet: Fleet, plan: Plan, constants: Constants) -> float:
-    """The bound without the factor C of its last term, which takes all gradients in flight to point the same way."""
-    found = analyze(fleet, plan)
-    weights = np.full(fleet.groups, 1 / fleet.clients)
-    S1, S2 = sums(plan.sampling, found.staleness("indicator"), weights, fleet.count)
-    steps = found.throughput * time_of(fleet)
-    eta = min(best_step(steps, 1, S1, S2, constants), largest_step(1, S1, S2, constants))
-    return bound(eta, steps, 1, S1, S2, constants)
+@dataclass(frozen=True)
+class Verdict:
+    """A cell."""
+
+    cell: Cell
+    outcomes: Mapping[str, Outcome]
+    """Of policies under decay."""
+    halves: float
+    """Mean rank correlation between the two parts of the seeds, over all ways to part them."""
+    ranks: Mapping[str, float]
+    """Rank correlation of each predictor."""
+    picks: Mapping[str, str]
+    """What each predictor, or fixed rule, would have taken."""
+
+    @property
+    def best(self) -> Outcome:
+        """The policy of least loss."""
+        return min(self.outcomes.values(), key=lambda one: one.loss)
+
+    def over_best(self, policy: str) -> float:
+        """Loss of a policy over that of the best."""
+        return self[policy].loss / self.best.loss
+
+    def regret(self, predictor: str) -> float:
+        """Loss of what it picks over that of the best; NaN where it says nothing."""
+        return self.over_best(self.picks[predictor]) if predictor in self.picks else math.nan
+
+    def __getitem__(self, policy: str) -> Outcome:
+        """A policy, or what stands for it where all clients are alike."""
+        return self.outcomes[policy if policy in self.outcomes else SAME[policy]]
 
 
-def _facts(row: Mapping[str, object]) -> Row:
-    losses = ("test_loss", "test_loss_low", "test_loss_high", "accuracy")
-    keys = ("step_size", "edge", *losses, "reached", "not_reached", "to_target", "diverged")
-    return {key: row.get(key) for key in keys}
+def verdicts(results: Path) -> list[Verdict]:
+    """Of all cells whose policies are trained, in the order of the world."""
+    outcomes, said = load(results), predicted(results)
+    made = [cell for cell in cells() if len(outcomes.get(cell.name, {})) > 2]
+    return [verdict(cell, outcomes[cell.name], said.get(cell.name, {})) for cell in made]
 
 
-def _tasks(compared: Compared, label: str) -> int:
-    runs = compared.runs[label]
-    return int(next(iter(runs.values())).facts["config"]["concurrency"])
+def verdict(cell: Cell, trained: Mapping[str, Outcome], said: Mapping[str, Mapping[str, float]]) -> Verdict:
+    """Of one cell; policies at a constant step are left out."""
+    mine = {name: one for name, one in trained.items() if not name.endswith("constant")}
+    ranks, picks = dict[str, float](), {rule: rule for rule in RULES if rule in mine or rule in SAME}
+    for key in PREDICTORS:
+        values = {name: said[name][key] for name in mine if key in said.get(name, {})}
+        if key == "updates":
+            values = {name: -value for name, value in values.items()}
+        if len(values) > 2:
+            ranks[key] = correlation(list(values.values()), [mine[name].loss for name in values])
+            picks[key] = min(values, key=lambda name: values[name])
+    return Verdict(cell, mine, halves([one.losses for one in mine.values()]), ranks, picks)
 
 
-def verdicts(made: list[Row]) -> list[Row]:
-    """Of one dataset and fleet: rank correlation of the bound with the loss, and what following it costs."""
-    grid = [row for row in made if "bound_default" in row]
-    losses = np.array([_number(row["test_loss"]) for row in grid])
-    best = grid[int(np.nanargmin(losses))]
-    rows: list[Row] = []
-    for key, label in CHOICES.items():
-        bounds = np.array([_number(row[f"bound_{key}"]) for row in grid])
-        pick = grid[int(np.argmin(bounds))]
-        free = next(row for row in made if row["sampling"] == label)
-        fair = ~np.isnan(losses)
-        milder_bounds = np.array([_number(row[f"milder_{key}"]) for row in grid])
-        milder_pick = grid[int(np.argmin(milder_bounds))]
-        rows.append(
-            {
-                "data": best["data"],
-                "fleet": best["fleet"],
-                "constants": key,
-                "rank_correlation": float(spearmanr(bounds[fair], losses[fair]).statistic),
-                "with_the_same_tasks": _within(grid, bounds, losses),
-                "best": _called(best),
-                "best_loss": best["test_loss"],
-                "bound_picks": _called(pick),
-                "loss_there": pick["test_loss"],
-                "regret": _number(pick["test_loss"]) / _number(best["test_loss"]),
-                "free_choice_tasks": free["tasks"],
-                "free_choice_loss": free["test_loss"],
-                "milder_rank_correlation": float(spearmanr(milder_bounds[fair], losses[fair]).statistic),
-                "milder_picks": _called(milder_pick),
-                "milder_regret": _number(milder_pick["test_loss"]) / _number(best["test_loss"]),
-            }
-        )
-    return rows
+def correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's."""
+    return float(spearmanr(one, other).statistic)
 
 
-def _within(grid: list[Row], bounds: np.ndarray, losses: np.ndarray) -> float:
-    """Mean over the numbers of tasks of the rank correlation among plans that share it; NaN where there is but one."""
-    tasks = np.array([row["tasks"] for row in grid])
-    found = [tasks == many for many in dict.fromkeys(tasks)]
-    if any(mine.sum() < 2 for mine in found):
-        return math.nan
-    return float(np.mean([spearmanr(bounds[mine], losses[mine]).statistic for mine in found]))
+def halves(losses: Sequence[Sequence[float]]) -> float:
+    """How well a part of the seeds ranks policies as the rest does."""
+    table = np.array(losses)
+    seeds = range(table.shape[1])
+    parts = [list(part) for part in combinations(seeds, table.shape[1] // 2)]
+    rest = [[seed for seed in seeds if seed not in part] for part in parts]
+    pairs = zip(parts, rest, strict=True)
+    return fmean(correlation(table[:, a].mean(axis=1), table[:, b].mean(axis=1)) for a, b in pairs)
 
 
-def _called(row: Row) -> str:
-    return f"{row['sampling']}, {row['tasks']}"
+def transfer(results: Path) -> dict[str, float]:
+    """Tuned step over the twin's: the median over policies and development cells, for each set of constants."""
+    outcomes, said = load(results), predicted(results)
+    found: dict[str, list[float]] = {}
+    for cell in cells():
+        if cell.held_out or cell.work.data == "cifar10":
+            continue
+        for name, one in outcomes.get(cell.name, {}).items():
+            facts = said.get(cell.name, {}).get(name, {})
+            for key in ("generic", "calibrated"):
+                if facts.get(f"{key}_step", 0) > 0 and not name.endswith("constant"):
+                    found.setdefault(key, []).append(one.step / facts[f"{key}_step"])
+    return {key: median(values) for key, values in found.items()}
 
 
-def _number(value: object) -> float:
-    return math.nan if value is None or value == "" else float(value)  # type: ignore[arg-type]
+def guesses(results: Path, wanted: Sequence[Cell]) -> dict[str, dict[str, float]]:
+    """Steps without tuning, of the default and of the twin's pick; what was guessed once is kept."""
+    path = results / "guesses.csv"
+    rows = [dict(row) for row in read_csv(path, "guesses", GUESSES)] if path.exists() else []
+    known, said, factor = {row["cell"] for row in rows}, predicted(results), transfer(results)
+    for cell in wanted:
+        facts = said.get(cell.name, {})
+        key = "calibrated" if any("calibrated" in one for one in facts.values()) else "generic"
+        if cell.name in known or not facts or key not in factor:
+            continue
+        decayed = {name: one for name, one in facts.items() if not name.endswith("constant") and key in one}
+        pick = min(decayed, key=lambda name: decayed[name][key])
+        for name in dict.fromkeys((ROBUST, pick)):
+            step = facts[name][f"{key}_step"] * factor[key]
+            rows.append({"cell": cell.name, "policy": name, "step": f"{step:.3g}"})
+    write_csv(path, rows, read_back=True)
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row["cell"], {})[row["policy"]] = float(row["step"])
+    return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that was aimed at before the cells held out were trained."""
+
+    what: str
+    aim: str
+    found: str
+    reached: bool | None
+    """None = nothing is known yet."""
+
+
+def targets(found: Sequence[Verdict], guessed: Outcomes, key: str) -> list[Target]:
+    """On the cells held out; `key` names the constants of the twin."""
+    held = [one for one in found if one.cell.held_out]
+    clear = [one for one in held if one.halves >= AGREE]
+    short = [one for one in held if one.cell.budget == "short" and ROOT in one.outcomes]
+    ranks = [one.ranks[key] for one in clear if key in one.ranks]
+    regrets = [one.regret(key) for one in held if key in one.picks]
+    default = [one.over_best(ROBUST) for one in held]
+    less = [one[ROBUST].loss / one[ROOT].loss for one in short]
+    lower = [one.cell.name for one in short if one[ROBUST].worst < one[ROOT].worst]
+    near = [_near(one, guessed) for one in held]
+    steps = [value for values in near for value in values]
+    return [
+        _target("cells whose two halves of the seeds agree", "at least 6", len(clear), len(clear) >= 6, held, "d"),
+        _target("rank correlation of the twin, mean", ">= 0.85", _mean(ranks), _mean(ranks) >= 0.85, ranks),
+        _target(
+            "rank correlation of the twin, least",
+            ">= 0.70",
+            min(ranks, default=math.nan),
+            min(ranks, default=0) >= 0.7,
+            ranks,
+        ),
+        _target("regret of the twin's pick, mean", "<= 1.10", _mean(regrets), _mean(regrets) <= 1.10, regrets),
+        _target(
+            "regret of the twin's pick, most",
+            "<= 1.30",
+            max(regrets, default=math.nan),
+            max(regrets, default=9) <= 1.3,
+            regrets,
+        ),
+        _target("the default over the best, mean", "<= 1.15", _mean(default), _mean(default) <= 1.15, default),
+        _target("the default over the root of speed, short, mean", "<= 0.75", _mean(less), _mean(less) <= 0.75, less),
+        _target("short cells where the default's worst client is lower", "none", len(lower), not lower, short, "d"),
+        _target(
+            "steps without tuning within 10% of tuned",
+            ">= 75%",
+            100 * _mean(steps),
+            _mean(steps) >= 0.75,
+            steps,
+            ".0f",
+            "%",
+        ),
+    ]
+
+
+def _near(one: Verdict, guessed: Outcomes) -> list[bool]:
+    """Whether the loss at each step that was not tuned is at most a tenth above that at the tuned one."""
+    mine = guessed.get(one.cell.name, {})
+    return [guess.loss <= 1.1 * one[name].loss for name, guess in mine.items()]
+
+
+def _target(
+    what: str, aim: str, value: float, good: bool, known: Sequence[object], form: str = ".2f", unit: str = ""
+) -> Target:
+    return Target(what, aim, f"{value:{form}}{unit}" if known else "not yet", good if known else None)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else math.nan
+
+
+__all__ = ["AGREE", "PREDICTORS", "RULES", "UNIFORM", "Target", "Verdict", "guesses", "targets", "transfer", "verdicts"]

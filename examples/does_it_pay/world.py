@@ -1,81 +1,170 @@
-"""What is tried: two datasets, four fleets, four ways to sample, four numbers of tasks."""
+"""What is tried: problems x fleets x partitions x budgets. A cell is one of each.
+
+HELD OUT cells were not looked at until the predictions for them lay in docs/results/does-it-pay: two fleets, one
+partition, one network. The others were there to develop on.
+"""
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
-from sojourn import Fleet, Plan
+from sojourn import Fleet
 
 CLIENTS = 100
-UPDATES = 8000  # that the whole fleet could compute in the time that is given, if it never waited
-TASKS = (10, 30, 100, 300)
-POWERS = {"slow favoured": -0.5, "uniform": 0.0, "root of speed": 0.5, "speed": 1.0}  # p_i ~ speed to this power
+BUDGETS = {"short": 2000, "long": 8000}  # updates that the whole fleet could compute in the time, if it never waited
+POINTS = 25  # of a curve
 
 
 @dataclass(frozen=True)
 class Work:
-    """A dataset, and what is learned from it."""
+    """A problem: data, model, what a task is; and how its steps are tuned."""
 
+    name: str
     data: str
     model: str
     batch_size: int
-    target: str
-    step_size: float  # at which constants are measured: the one that uniform sampling with a task a client is tuned to
+    start: float  # the step that tuning begins with
+    device: str = "cpu"
+    more: tuple[tuple[str, str], ...] = ()  # keys of a run beside these
+    peek: int | None = None  # test images that a curve is drawn by; None = all
+    holdout: float = 0.2
+    trial_seeds: tuple[int, ...] = (10_000, 10_001)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    extensions: int = 8
+    lot: int = 1  # runs that share the waves of one process
 
     def keys(self) -> dict[str, object]:
-        """For a run."""
-        return {
-            "data": self.data,
-            "model": self.model,
-            "batch_size": self.batch_size,
-            "partition": "classes(k=2)",
-            "device": "cpu",
-        }
+        """Of a run."""
+        facts = {"data": self.data, "model": self.model, "batch_size": self.batch_size, "device": self.device}
+        return facts | dict(self.more)
 
 
-WORK = {
-    "digits": Work("digits", "mlp(hidden=32)", 8, "accuracy=0.9", 0.03),
-    "fashion-mnist": Work("fashion-mnist", "mlp(hidden=32)", 32, "accuracy=0.75", 0.009),
+_GPU: dict[str, Any] = {"device": "auto", "lot": 32}
+WORKS = {
+    one.name: one
+    for one in (
+        Work("digits", "digits", "mlp(hidden=32)", 8, 0.1, lot=8),
+        Work(
+            *("fashion", "fashion-mnist", "mlp(hidden=32)", 8, 0.0125), more=(("execution", "waves"),), peek=2000, lot=8
+        ),
+        Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, **_GPU),
+        Work(
+            *("cifar", "cifar10", "resnet20", 64, 0.05),
+            more=(("augment", "crop-flip"), ("precision", "bf16")),
+            holdout=0.1,
+            trial_seeds=(10_000,),
+            seeds=(0, 1, 2),
+            extensions=1,
+            **_GPU,
+        ),
+        Work(
+            *("cifar-1400", "cifar10", "resnet20", 128, 0.05),
+            more=(("augment", "crop-flip"), ("precision", "bf16")),
+            holdout=0.1,
+            trial_seeds=(10_000,),
+            seeds=(0, 1, 2),
+            extensions=1,
+            **_GPU,
+        ),
+    )
 }
 
 
-def fleets() -> dict[str, Fleet]:
-    """A hundred clients each; the lognormal one has a hundred speeds, the middles of equal slices of the law."""
+@dataclass(frozen=True)
+class Cell:
+    """A problem on a fleet, with a partition and a budget."""
+
+    work: Work
+    fleet_name: str
+    partition: str
+    """`random`, `by speed` or `shards`."""
+    budget: str
+    """`short`, `long`, or a virtual time."""
+
+    @property
+    def name(self) -> str:
+        """Names it, and the file of its runs."""
+        return f"{self.work.name} {self.fleet_name} {self.partition} {self.budget}".replace(" ", "-").replace(":", "to")
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """Clients in order of speed, the fastest first."""
+        return fleet_of(self.fleet_name)
+
+    @property
+    def time(self) -> float:
+        """Virtual time of a run."""
+        if self.budget not in BUDGETS:
+            return float(self.budget)
+        return float(BUDGETS[self.budget] / (self.fleet.count * self.fleet.rate).sum())
+
+    @property
+    def held_out(self) -> bool:
+        """Whether nothing of it was to be seen before its predictions were made."""
+        return self.fleet_name in ("20:1", "lognormal 2") or self.partition == "shards" or self.work.name == "cnn"
+
+    def dealt(self) -> str:
+        """The partition as a run names it."""
+        many = 7 if self.work.data == "cifar10" else 2
+        if self.partition == "shards":
+            return "shards(k=3)"
+        if self.partition == "random":
+            return f"classes(k={many})"
+        slow = {"one slow group": 10, "cifar 90:10": 10, "lognormal 1": 30, "lognormal 2": 30, "cifar lognormal": 30}
+        clients = slow.get(self.fleet_name, 50)
+        return f"partitions:by_speed(k={many if many == 2 else 4}, slow={clients}, alone={2 if clients == 10 else 3})"
+
+
+@lru_cache
+def fleet_of(name: str) -> Fleet:
+    """A fleet of a hundred clients, exponential service; lognormal ones have a hundred speeds, middles of slices."""
+    two_speeds = {"8:1": (50, 8.0, 1.0), "20:1": (50, 20.0, 1.0), "one slow group": (90, 8.0, 0.25)}
+    if name in two_speeds:
+        many, fast, slow = two_speeds[name]
+        return Fleet.of(fast=(many, fast), slow=(CLIENTS - many, slow))
+    if name == "homogeneous":
+        return Fleet.of(all=(CLIENTS, 1.0))
+    if name == "cifar 50:50":  # the paper's
+        return Fleet.of(fast=(50, 1 / 2), slow=(50, 1 / 16))
+    total = 50 / 2 + 50 / 16
+    if name == "cifar 90:10":
+        unit = total / (90 * 8 + 10)
+        return Fleet.of(fast=(90, 8 * unit), slow=(10, unit))
+    sigma = {"lognormal 1": 1.0, "lognormal 2": 2.0, "cifar lognormal": 1.0}[name]
     slices = (np.arange(CLIENTS) + 0.5) / CLIENTS
-    speeds = np.exp(_normal_quantiles(slices))
-    lognormal = {f"c{number:02d}": (1, float(speed)) for number, speed in enumerate(speeds)}
-    return {
-        "90 at 8, 10 at 1": Fleet.of(fast=(90, 8.0), slow=(10, 1.0)),
-        "50 at 8, 50 at 1": Fleet.of(fast=(50, 8.0), slow=(50, 1.0)),
-        "lognormal": Fleet.of(**lognormal),
-        "homogeneous": Fleet.of(all=(CLIENTS, 1.0)),
-    }
+    speeds = np.exp(sigma * norm.ppf(slices))[::-1]
+    if name == "cifar lognormal":
+        speeds = speeds * total / speeds.sum()
+    return Fleet.of(**{f"c{number:02d}": (1, float(speed)) for number, speed in enumerate(speeds)})
 
 
-def _normal_quantiles(levels: np.ndarray) -> np.ndarray:
-    from scipy.stats import norm
-
-    return np.asarray(norm.ppf(levels))
+FLEETS = ("8:1", "20:1", "lognormal 1", "lognormal 2", "one slow group", "homogeneous")
 
 
-def time_of(fleet: Fleet) -> float:
-    """The virtual time of a run."""
-    return float(UPDATES / (fleet.count * fleet.rate).sum())
+def cells() -> list[Cell]:
+    """All of them."""
+    found = []
+    for work in ("digits", "fashion"):
+        dealt = [(fleet, way) for fleet in FLEETS for way in ("random", "by speed")] + [("8:1", "shards")]
+        found += [Cell(WORKS[work], fleet, way, budget) for budget in BUDGETS for fleet, way in dealt]
+    for fleet in ("8:1", "lognormal 1", "one slow group"):
+        found += [Cell(WORKS["cnn"], fleet, way, "short") for way in ("random", "by speed")]
+    for fleet in ("cifar 50:50", "cifar lognormal", "cifar 90:10"):
+        found += [Cell(WORKS["cifar"], fleet, way, "500") for way in ("random", "by speed")]
+    return [*found, Cell(WORKS["cifar-1400"], "cifar 50:50", "random", "1400")]
 
 
-def plans(fleet: Fleet) -> dict[tuple[str, int], Plan]:
-    """Every way to sample with every number of tasks; where speeds are equal there is but one way."""
-    same = bool(np.ptp(fleet.rate) == 0)
-    ways = {"uniform": 0.0} if same else POWERS
-    return {
-        (way, tasks): Plan.weighted(fleet, fleet.rate**power, tasks) for way, power in ways.items() for tasks in TASKS
-    }
-
-
-def saved(plan: Plan, folder: Path, name: str) -> str:
-    """The plan as a file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name.replace(' ', '-')}.json"
-    plan.save(path)
-    return str(path)
+def chosen(words: list[str]) -> list[Cell]:
+    """Cells by words: names of problems, `development`, `held-out`, parts of names; a cell must fit all of them."""
+    made = cells()
+    for word in words:
+        if word in WORKS:
+            made = [cell for cell in made if cell.work.name == word]
+        elif word in ("development", "held-out"):
+            made = [cell for cell in made if cell.held_out == (word == "held-out")]
+        else:
+            made = [cell for cell in made if word in cell.name]
+    return made

@@ -20,7 +20,7 @@ _HOME = {
     "regime": "timing.exact.scaling",
     "Constants": "constants",
     "goal": "planning.bound.goal",
-    "make_plan": "planning.bound.search",
+    "make_plan": "planning.make_plan",
     "Fit": "timing.fit.from_trace",
     "fit": "timing.fit.from_trace",
     "simulate": "timing.simulate.record",
@@ -32,6 +32,8 @@ _HOME = {
     "measure": "timing.simulate.summary",
     "transient": "timing.simulate.transient",
     "train": "facade",
+    "tune": "facade",
+    "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
     "sweep": "facade",
     "calibrate": "facade",
@@ -64,16 +66,18 @@ if TYPE_CHECKING:
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run
     from sojourn.experiments.results import Sweep as Sweep
+    from sojourn.experiments.tune_plan import TunedPlan as TunedPlan
     from sojourn.facade import calibrate as calibrate
     from sojourn.facade import compare as compare
     from sojourn.facade import sweep as sweep
     from sojourn.facade import train as train
+    from sojourn.facade import tune as tune
     from sojourn.fleet import Fleet as Fleet
     from sojourn.laws.law import Law as Law
     from sojourn.learning.data.dataset import Dataset as Dataset
     from sojourn.plan import Plan as Plan
     from sojourn.planning.bound.goal import goal as goal
-    from sojourn.planning.bound.search import make_plan as make_plan
+    from sojourn.planning.make_plan import make_plan as make_plan
     from sojourn.scenario import Dispatcher as Dispatcher
     from sojourn.scenario import Scenario as Scenario
     from sojourn.timing.exact.analysis import Analysis as Analysis

@@ -35,7 +35,7 @@ def seconds(given: str | float, what: str = "time") -> float:
     except ValueError:
         pass
     total, at = 0.0, 0
-    while at < len(text):
+    while at < len(text) or not text:
         part = _PART.match(text, at)
         if part is None or part[2].lower() not in SECONDS:
             raise InvalidInput(

@@ -12,9 +12,10 @@ from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.calibration import Calibration
+from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
 from sojourn.fleet import Fleet
@@ -27,6 +28,9 @@ from sojourn.own_code import handed_over
 from sojourn.plan import Plan, plan_for
 from sojourn.shown import quoted, short
 from sojourn.trace import Trace
+
+if TYPE_CHECKING:
+    from sojourn.experiments.tune_plan import TunedPlan
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 MOST_LABEL = 200
@@ -42,7 +46,8 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | bool = True,
-    checkpoint_seconds: float = 60.0,
+    checkpoint_seconds: float | str = 60.0,
+    tune: bool = False,
     **keys: Any,
 ) -> Run:
     """Train a model over a fleet on the virtual clock.
@@ -57,7 +62,8 @@ def train(
 
     `trace` is learnt along instead of a timing simulated now. The run lies in `folder`; without one, in a temporary
     folder that goes with the object. With `resume` it goes on where it stopped; `overwrite` replaces a run that is
-    there. Ctrl-C stops it, with a checkpoint: the Run that is returned is then not complete.
+    there. Ctrl-C stops it, with a checkpoint: the Run that is returned is then not complete. With `tune` the step size
+    is chosen first, as `sojourn.tune` does, by trials that lie in the run's folder.
 
     >>> fleet = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
     >>> train(fleet, steps=20, partition="iid", progress=False).complete
@@ -66,6 +72,7 @@ def train(
     from sojourn.experiments.training import open_run
 
     given = run_keys(fleet, plan, keys)
+    file = str(trace) if isinstance(trace, str | Path) else None
     if isinstance(trace, str | Path):
         trace = Trace.load(trace)
     elif trace is not None and not isinstance(trace, Trace):
@@ -73,11 +80,57 @@ def train(
     config = TrainConfig.of(given, "train")
     with _place(folder) as (place, temporary):
         _one_thread()
+        if tune:
+            from sojourn.experiments.tune_plan import tuned_step
+
+            if trace is not None and file is None:
+                raise InvalidInput("tune needs a trace in a file, got a Trace; save it, and give trace=path")
+            tuned = tuned_step(config.resolved(trace=file or config.trace), place)
+            config = config.resolved(step_size=tuned.step_size)
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
         with _bar("training_bar", progress) as report:
-            run.go(checkpoint_seconds, progress=progress if callable(progress) else report)
+            run.go(
+                seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
+            )
     return Run(place, temporary)
+
+
+def tune(
+    fleet: Fleet | str | Path,
+    plan: Any = None,
+    *,
+    guess: float | None = None,
+    corrections: Sequence[float] = (),
+    buffers: Sequence[int] = (),
+    seeds: int | Sequence[int] = 2,
+    holdout: float = 0.2,
+    folder: str | Path | None = None,
+    jobs: int | None = None,
+    **keys: Any,
+) -> "TunedPlan":
+    """The step size of a plan, and where asked its correction and buffer, by short paired runs on held-out examples.
+
+    Seven step sizes around `guess`, a factor of 2 apart, are trained for a ninth of the budget, the best third of them
+    for a third of it, the best of these for all of it; the grid grows where the best lies at its edge. `keys` are those
+    of a run, as for `train`; `time` or `steps` is the budget. Without a guess that of the plan is taken, or else a wide
+    grid around 0.1 comes first. Called again with the same folder, only what is missing is trained. What is returned
+    can be handed to `train` as the plan.
+    """
+    from sojourn.experiments.cells import seeds_of
+    from sojourn.experiments.comparison import FIRST_TUNING_SEED
+    from sojourn.experiments.plan_tuning import PlanTuning
+    from sojourn.experiments.tune_plan import tune_plan
+
+    _one_thread()
+    config = TrainConfig.of(run_keys(fleet, plan, keys), "tune")
+    whole = seeds_of(seeds if isinstance(seeds, int) else list(seeds), "seeds", FIRST_TUNING_SEED)
+    tuning = PlanTuning(config, guess, tuple(corrections), tuple(buffers), whole, holdout)
+    with _place(folder) as (place, temporary):
+        found = tune_plan(tuning, place, jobs=jobs)
+        if temporary:
+            shutil.rmtree(place, ignore_errors=True)
+    return found
 
 
 def compare(

@@ -15,6 +15,7 @@ from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json, write_json
 from sojourn.fleet import Fleet, whole_counts
 from sojourn.frozen import Frozen, frozen
+from sojourn.schedule import Schedule
 from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
 from sojourn.types import Floats
@@ -67,8 +68,10 @@ class Plan(Frozen, Tabular):
     """Exponent c of the weight (q/s)^c of an update: 1 = unbiased, 0 = as they come; None = the algorithm's own."""
     buffer: int | None = None
     """Updates that the server gathers for a step; None = the algorithm's own."""
+    adaptive: bool | None = None
+    """Whether very stale updates take smaller steps, C / staleness; None = the algorithm's own."""
     schedule: str | None = None
-    """How the step size falls, `linear(end=1000, over=time)`; None = left to the trainer."""
+    """How the step size falls, `linear(end=budget)`, `cosine(end=1000, over=time)`; None = left to the trainer."""
     promises: Mapping[str, Any] = field(default_factory=dict)
     """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
 
@@ -105,6 +108,8 @@ class Plan(Frozen, Tabular):
                 f"got {self.concurrency:,}; lower it, or raise the cap"
             )
         _check_policy(self.correction, self.buffer)
+        if self.schedule is not None:
+            Schedule.parse(self.schedule, steps=1)  # refuses what no run could keep to; the end is the run's
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = cap.flags.writeable = False
@@ -186,7 +191,13 @@ class Plan(Frozen, Tabular):
         """What a plan may say beyond the paper's: cap, correction, buffer, schedule; null where it does not."""
         each = [None if np.isinf(one) else int(one) for one in self.cap.tolist()]
         cap = each[0] if len(set(each)) == 1 else each
-        return {"cap": cap, "correction": self.correction, "buffer": self.buffer, "schedule": self.schedule}
+        return {
+            "cap": cap,
+            "correction": self.correction,
+            "buffer": self.buffer,
+            "adaptive": self.adaptive,
+            "schedule": self.schedule,
+        }
 
     @property
     def hash(self) -> str:
@@ -199,7 +210,7 @@ class Plan(Frozen, Tabular):
     @property
     def timing_hash(self) -> str:
         """Fingerprint of what decides the timing: the same without the step size."""
-        return replace(self, step_size=None, correction=None, buffer=None, schedule=None).hash
+        return replace(self, step_size=None, correction=None, buffer=None, adaptive=None, schedule=None).hash
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -237,6 +248,7 @@ class Plan(Frozen, Tabular):
                 cap=_cap(_told_cap(content.get("cap")), names),
                 correction=optional_number(content.get("correction"), "correction"),
                 buffer=None if content.get("buffer") is None else whole(content["buffer"], "buffer"),
+                adaptive=_optional_truth(content, "adaptive"),
                 schedule=_optional_text(content, "schedule"),
                 promises=_promises(content.get("promises")),
             )
@@ -340,6 +352,13 @@ def check_concurrency(concurrency: object) -> None:
 
 def _optional_text(content: Mapping[str, Any], key: str) -> str | None:
     return None if content.get(key) is None else text(content[key], key)
+
+
+def _optional_truth(content: Mapping[str, Any], key: str) -> bool | None:
+    found = content.get(key)
+    if found is None or isinstance(found, bool):
+        return found
+    raise WrongKind(f"{key} must be true, false or null, got {quoted(found)}")
 
 
 def _promises(given: Any) -> dict[str, Any]:

@@ -51,6 +51,8 @@ class Key:
     """The key in whose place it stands; both together are refused."""
     several: bool = False
     """Whether its flag may be repeated; in a file `;` stands between."""
+    duration: bool = False
+    """Whether it is a time: a number, or a text with units such as `90s`, `1h`, `2 days`."""
     short: str = ""
     """One letter for its flag."""
     later: bool = False

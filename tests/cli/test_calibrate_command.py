@@ -57,7 +57,9 @@ def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
     assert found.run["partition"] == "classes(k=2)"
     assert found.run["batch_size"] == 8
     quick = ["--no-sensitivity", "--no-law-check"]
-    planned = json.loads(call("plan", fleet, "--budget-time", 100, "--constants", out, *quick, "--json").stdout)
+    planned = json.loads(
+        call("plan", fleet, "--by", "bound", "--budget-time", 100, "--constants", out, *quick, "--json").stdout
+    )
     assert planned["constants"] == Constants.load(out).facts()
     assert planned["constants"]["G2"] == found.G2.value
 
@@ -91,6 +93,8 @@ def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
     words = [
         "plan",
         fleet,
+        "--by",
+        "bound",
         "--budget-time",
         100,
         "--constants",

@@ -285,7 +285,7 @@ def test_a_cap_on_the_command_line(call, two):
     code, _, said = call("simulate", two, "-C", 11, "--cap", 1)
     assert code == 2
     assert "concurrency must be at most the 10 tasks that the clients may hold under the cap, got 11" in said
-    assert call("plan", two, "--budget-time", 100, "--cap", 1)[0] == 2
+    assert call("plan", two, "--by", "bound", "--time", 100, "--cap", 1)[0] == 2
 
 
 def test_periodic_calls_and_availability_on_the_command_line(call, two, tmp_path):

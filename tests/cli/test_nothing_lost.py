@@ -49,9 +49,10 @@ def names(folder):
 
 # a verb, what its table shows, and the bytes that the disk has room for
 VERBS = {
-    "plan": (
-        ["plan", "fleet.csv", "--budget-time", 50, "--no-sensitivity", "--no-law-check"],
-        "plan.json",
+    "plan": (["plan", "fleet.csv", "--time", 50], "plan.json", "other policies in the same time"),
+    "plan by bound": (
+        ["plan", "fleet.csv", "--by", "bound", "--time", 50, "--no-sensitivity", "--no-law-check"],
+        "bound.json",
         "minimised",
     ),
     "analyze": (["analyze", "fleet.csv"], "analysis.json", "exact stationary values"),

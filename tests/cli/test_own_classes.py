@@ -50,7 +50,9 @@ def test_plan_takes_an_objective_of_ones_own(call, fleet):
     assert "minimised: time of an effective update" in said
     assert "An objective of your own was minimised" in said
     with pytest.raises(InvalidInput, match="is one of your own, which has no budget"):
-        call("plan", fleet, "--objective", "own_objective:EffectiveUpdate", "--budget-time", 10, *quick)
+        call(
+            "plan", fleet, "--objective", "own_objective:EffectiveUpdate", "--by", "bound", "--budget-time", 10, *quick
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from sojourn import Fleet, Plan, analyze
 from sojourn.cli.main import app, run
 from sojourn.errors import InvalidInput, SojournError, UnwritableFile
 
+BOUND = ["--by", "bound", "--budget-time"]
 QUICK = ["--no-sensitivity", "--no-law-check"]
 
 
@@ -29,11 +30,11 @@ def fleet(tmp_path):
 
 
 def test_help_shows_examples():
-    assert "sojourn plan fleet.csv --budget-time 3600 --out plan.json" in call("plan", "--help")
+    assert "sojourn plan fleet.csv --time 1h --out plan.json" in call("plan", "--help")
 
 
 def test_the_plan_is_shown_with_others_beside_it_and_says_what_it_rests_on(fleet):
-    out = call("plan", fleet, "--budget-time", 1000)
+    out = call("plan", fleet, *BOUND, 1000)
     for words in (
         "sample fast clients 2.2x as often as slow ones; 14 tasks in flight; bound 53% lower than uniform, 100 tasks",
         "uniform, 14 tasks",
@@ -52,7 +53,7 @@ def test_the_plan_is_shown_with_others_beside_it_and_says_what_it_rests_on(fleet
 
 def test_simulation_keeps_the_promises(fleet, tmp_path):
     path = tmp_path / "plan.json"
-    call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)
+    call("plan", fleet, *BOUND, 1000, "--out", path, *QUICK)
     assert Plan.load(path).concurrency == 14
     shown = call("analyze", fleet, "--plan", path)
     assert "the plan minimised Theorem 1's bound after 1000 units of time: step size 0.0041082, bound 0.561561" in shown
@@ -70,7 +71,7 @@ def test_simulation_keeps_the_promises(fleet, tmp_path):
 def test_promises_with_links_and_a_server_are_kept_too(tmp_path):
     path = tmp_path / "fleet.toml"
     Fleet(("a", "b"), [3, 5], [4.0, 1.0], uplink_rate=[2.0, 5.0], downlink_rate=[3.0, 3.0]).save(path)
-    call("plan", path, "--budget-time", 500, "--server-rate", 8, "--out", tmp_path / "plan.json", *QUICK)
+    call("plan", path, *BOUND, 500, "--server-rate", 8, "--out", tmp_path / "plan.json", *QUICK)
     words = ["simulate", path, "--plan", tmp_path / "plan.json", "--steps", "1e5", "-R", "20", "--warmup", "1000"]
     content = json.loads(call(*words, "--json"))
     assert len(content["promises"]) == 3
@@ -80,7 +81,7 @@ def test_promises_with_links_and_a_server_are_kept_too(tmp_path):
 
 def test_a_broken_promise_is_said(fleet, tmp_path):
     path = tmp_path / "plan.json"
-    call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)
+    call("plan", fleet, *BOUND, 1000, "--out", path, *QUICK)
     content = json.loads(path.read_text())
     content["promises"]["throughput"] *= 1.2
     path.write_text(json.dumps(content))
@@ -91,7 +92,7 @@ def test_a_broken_promise_is_said(fleet, tmp_path):
 
 def test_a_promise_that_too_few_updates_cannot_judge_is_neither_kept_nor_broken(fleet, tmp_path):
     path = tmp_path / "plan.json"
-    call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)
+    call("plan", fleet, *BOUND, 1000, "--out", path, *QUICK)
     out = call("simulate", fleet, "--plan", path, "--steps", "1")
     assert "too few updates to tell: throughput, staleness of fast, staleness of slow; use more --steps" in out
     assert "not kept" not in out
@@ -99,7 +100,7 @@ def test_a_promise_that_too_few_updates_cannot_judge_is_neither_kept_nor_broken(
 
 def test_a_plan_for_another_fleet_is_refused_with_the_way_out(fleet, tmp_path):
     path = tmp_path / "plan.json"
-    call("plan", fleet, "--budget-time", 1000, "--out", path, *QUICK)
+    call("plan", fleet, *BOUND, 1000, "--out", path, *QUICK)
     fleet.write_text("name,count,rate\nfast,90,7\nslow,10,1\n")
     for verb in ("analyze", "simulate"):
         with pytest.raises(InvalidInput, match=r"made for fleet \w+, this is fleet \w+; make a new plan, or remove"):
@@ -107,7 +108,7 @@ def test_a_plan_for_another_fleet_is_refused_with_the_way_out(fleet, tmp_path):
 
 
 def test_json_carries_everything_at_full_precision(fleet):
-    content = json.loads(call("plan", fleet, "--budget-time", 1000, "--json"))
+    content = json.loads(call("plan", fleet, *BOUND, 1000, "--json"))
     assert content["concurrency"] == 14
     assert content["promises"]["bound"] == pytest.approx(0.5615607089184, rel=1e-12)
     assert content["groups"][0]["sampling"] == pytest.approx(0.01058525, rel=1e-6)
@@ -137,7 +138,7 @@ def test_every_family_can_be_asked_for(fleet, search):
 def test_constants_are_read_from_a_file(fleet, tmp_path):
     path = tmp_path / "constants.toml"
     path.write_text("A = 10\nL = 2\nsigma2 = 3\nG2 = 4\n")
-    out = call("plan", fleet, "--budget-time", 1000, "--constants", path, *QUICK)
+    out = call("plan", fleet, *BOUND, 1000, "--constants", path, *QUICK)
     assert "constants (given): A = 10, L = 2, sigma2 = 3, G2 = 4" in out
 
 
@@ -154,7 +155,7 @@ def test_energy_and_mixes(tmp_path):
 
 
 def test_the_pictures_are_drawn(fleet, tmp_path):
-    call("plan", fleet, "--budget-time", 1000, "--pictures", tmp_path / "pictures", *QUICK)
+    call("plan", fleet, *BOUND, 1000, "--pictures", tmp_path / "pictures", *QUICK)
     names = {path.name for path in (tmp_path / "pictures").iterdir()}
     assert names == {"plan-bound.png", "plan-bound.svg", "plan-trade-off.png", "plan-trade-off.svg"}
 
@@ -162,7 +163,7 @@ def test_the_pictures_are_drawn(fleet, tmp_path):
 def test_the_fleets_own_law_is_simulated(tmp_path):
     path = tmp_path / "fleet.csv"
     path.write_text("name,count,rate,law\nfast,5,1.2,deterministic\nslow,5,1,deterministic\n")
-    content = json.loads(call("plan", path, "--budget-time", 100, "-C", 100, "--no-sensitivity", "--json"))
+    content = json.loads(call("plan", path, *BOUND, 100, "-C", 100, "--no-sensitivity", "--json"))
     (check,) = content["laws"]
     assert check["law"] == "the fleet's own laws"
     assert check["matters"] is True
@@ -173,26 +174,26 @@ def test_the_fleets_own_law_is_simulated(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "a plan needs a goal, got none"),
-        (["--budget-time", "0"], "time must be positive and finite, got 0"),
-        (["--budget-time", "10", "--epsilon", "1"], "budgets time and epsilon exclude each other"),
+        ([], "--time is missing"),
+        ([*BOUND, "0"], "time must be positive and finite, got 0"),
+        ([*BOUND, "10", "--epsilon", "1"], "budgets time and epsilon exclude each other"),
         (["--budget-steps", "many"], "budget-steps must be a whole number, got 'many'"),
-        (["--budget-time", "10", "--floor", "0.02"], "floor must lie between 0 and 1/n = 0.01, got 0.02"),
-        (["--budget-time", "10", "-C", "50", "--most-staleness", "10"], "take at most 11 tasks"),
-        (["--budget-time", "10", "-C", "0"], "concurrency must be a whole number from 1"),
-        (["--budget-time", "10", "-C", "1e12"], "concurrency must be a whole number from 1"),
-        (["--budget-time", "10", "--search", "clusters=x"], "--search must be simplex, clusters, clusters=K"),
-        (["--budget-time", "10", "--search", "clusters=²"], "--search must be simplex, clusters, clusters=K"),
+        ([*BOUND, "10", "--floor", "0.02"], "floor must lie between 0 and 1/n = 0.01, got 0.02"),
+        ([*BOUND, "10", "-C", "50", "--most-staleness", "10"], "take at most 11 tasks"),
+        ([*BOUND, "10", "-C", "0"], "concurrency must be a whole number from 1"),
+        ([*BOUND, "10", "-C", "1e12"], "concurrency must be a whole number from 1"),
+        ([*BOUND, "10", "--search", "clusters=x"], "--search must be simplex, clusters, clusters=K"),
+        ([*BOUND, "10", "--search", "clusters=²"], "--search must be simplex, clusters, clusters=K"),
         (["--epsilon", "1", "--objective", "time=3"], "--objective must be time, steps, energy, mix=S"),
-        (["--budget-time", "10", "--objective", "throughput"], "'throughput' does not go with a budget of time"),
-        (["--budget-time", "10", "--search", "guess"], "search must be simplex"),
-        (["--budget-time", "10", "--reading", "other"], "reading must be conditional or indicator, got 'other'"),
-        (["--budget-time", "10", "--weights", "data"], "'fast' has none; add data_size"),
+        ([*BOUND, "10", "--objective", "throughput"], "'throughput' does not go with a budget of time"),
+        ([*BOUND, "10", "--search", "guess"], "search must be simplex"),
+        ([*BOUND, "10", "--reading", "other"], "reading must be conditional or indicator, got 'other'"),
+        ([*BOUND, "10", "--weights", "data"], "'fast' has none; add data_size"),
         (["--epsilon", "1", "--objective", "energy"], "needs the powers of every group, 'fast' lacks one"),
         (["--epsilon", "1", "--objective", "mix"], "--objective mix must name the share of energy"),
-        (["--budget-time", "9", "--objective", "mix=0.5"], "a mix of time and energy needs epsilon"),
-        (["--budget-time", "10", "--server-rate", "-1"], "server_rate must be positive, got -1"),
-        (["--budget-time", "10", "--constants", "none.toml"], "constants file none.toml does not exist"),
+        ([*BOUND, "9", "--objective", "mix=0.5"], "a mix of time and energy needs epsilon"),
+        ([*BOUND, "10", "--server-rate", "-1"], "server_rate must be positive, got -1"),
+        ([*BOUND, "10", "--constants", "none.toml"], "constants file none.toml does not exist"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_path, words, message):
@@ -206,11 +207,11 @@ def test_nonsense_is_refused_in_one_sentence_and_nothing_is_written(fleet, tmp_p
 
 def test_what_cannot_be_written_is_refused_before_planning(fleet, tmp_path):
     with pytest.raises(UnwritableFile, match=r"cannot write plan file .*: No such file or directory; check the folder"):
-        call("plan", fleet, "--budget-time", 10, "--out", tmp_path / "none" / "plan.json")
+        call("plan", fleet, *BOUND, 10, "--out", tmp_path / "none" / "plan.json")
     with pytest.raises(UnwritableFile, match=r"cannot write to .*fleet\.csv: it is a file; name a folder"):
-        call("plan", fleet, "--budget-time", 10, "--pictures", fleet)
+        call("plan", fleet, *BOUND, 10, "--pictures", fleet)
     with pytest.raises(UnwritableFile, match=r"cannot write to /proc/none: No such file or directory"):
-        call("plan", fleet, "--budget-time", 10, "--pictures", "/proc/none", *QUICK)
+        call("plan", fleet, *BOUND, 10, "--pictures", "/proc/none", *QUICK)
 
 
 def test_ctrl_c_is_said(fleet, monkeypatch, capsys):
@@ -218,7 +219,7 @@ def test_ctrl_c_is_said(fleet, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sojourn.planning.bound.search.make_plan", interrupted)
-    monkeypatch.setattr("sys.argv", ["sojourn", "plan", str(fleet), "--budget-time", "10"])
+    monkeypatch.setattr("sys.argv", ["sojourn", "plan", str(fleet), *BOUND, "10"])
     with pytest.raises(SystemExit) as end:
         run()
     assert end.value.code == 130
@@ -236,7 +237,7 @@ def test_one_client_is_refused(tmp_path):
     path = tmp_path / "fleet.csv"
     path.write_text("name,count,rate\nonly,1,8\n")
     with pytest.raises(InvalidInput, match="a plan needs at least two clients, got 1"):
-        call("plan", path, "--budget-time", 10)
+        call("plan", path, *BOUND, 10)
 
 
 def test_an_unequal_plan_comes_with_the_fleet_that_it_is_for(tmp_path):
@@ -250,7 +251,7 @@ def test_an_unequal_plan_comes_with_the_fleet_that_it_is_for(tmp_path):
 def test_plans_beyond_the_limits_are_marked(tmp_path):
     path = tmp_path / "fleet.csv"
     path.write_text("name,count,rate\nfast,9,8\nslow,3,1\n")
-    words = ["plan", path, "--budget-time", 1000, "-C", 4, "--most-staleness", 10, "--no-law-check"]
+    words = ["plan", path, *BOUND, 1000, "-C", 4, "--most-staleness", 10, "--no-law-check"]
     assert "uniform, 12 tasks (C = n), beyond the limits" in call(*words, "--no-sensitivity")
     content = json.loads(call(*words, "--json"))
     assert [row["feasible"] for row in content["comparison"]][-1] is True
@@ -262,7 +263,7 @@ def test_inputs_under_which_no_plan_keeps_the_limits_are_said(tmp_path):
     path = tmp_path / "fleet.csv"
     path.write_text("name,count,rate\nfast,6,8\nmedium,3,2\nslow,4,1\n")
     limits = ["-C", 9, "--floor", 0.03, "--most-staleness", 9.57]
-    words = ["plan", path, "--budget-time", 200, *limits, "--no-law-check"]
+    words = ["plan", path, *BOUND, 200, *limits, "--no-law-check"]
     assert "none within the limits" in call(*words)
     rows = json.loads(call(*words, "--json"))["sensitivity"]
     none = next(row for row in rows if row["case"] == "fast clients' rates 20% more")

@@ -36,14 +36,14 @@ def test_every_part_has_a_key():
     assert {key.part for key in keys().values()} == set(PARTS)
 
 
-@pytest.mark.parametrize("command", ["calibrate", "compare"])
+@pytest.mark.parametrize("command", ["calibrate", "compare", "tune"])
 def test_other_commands_have_the_same_flags_for_the_same_keys(command):
     shared = {name: one for name, one in options(command).items() if name in keys() and name not in OWN[command]}
     assert "data" in shared
     assert all(one.help == keys()[name].help for name, one in shared.items())  # type: ignore[attr-defined]
 
 
-OWN = {"calibrate": (), "compare": ("algorithm", "plan", "holdout")}
+OWN = {"calibrate": (), "compare": ("algorithm", "plan", "holdout"), "tune": ("correction", "holdout")}
 """Flags that are called like a key and say something else: several of it, or of the tuning."""
 
 

@@ -21,9 +21,9 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Replay
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.replay.timeline import Recorded
+from sojourn.schedule import Schedule
 from sojourn.testing.algorithm import PROPERTIES, same
 from sojourn.testing.algorithm import Case as PropertyCase
 
@@ -196,7 +196,10 @@ def test_the_text_of_a_method_reads_back_as_the_method(number):
     ("text", "message"),
     [
         ("fedsgd", "algorithm must be one of generalized-asyncsgd, asyncsgd, .*, got 'fedsgd'"),
-        ("generalized-asyncsgd(step_size=1)", "algorithm generalized-asyncsgd takes no options, got 'step_size=1'"),
+        (
+            "generalized-asyncsgd(step_size=1)",
+            "algorithm generalized-asyncsgd: options are size, steps, got 'step_size=1'",
+        ),
         ("asyncsgd(assignment=idle)", "asyncsgd: assignment must be one of random, pure, shuffled, got 'idle'"),
         ("asyncsgd(steps=none)", "asyncsgd: steps must be one of constant, adaptive, drop, got 'none'"),
         ("asyncsgd(server=adam)", "algorithm asyncsgd: options are assignment, steps, got 'server=adam'"),

@@ -128,6 +128,27 @@ def test_generalized_asyncsgd_is_asyncsgd_with_each_update_weighted():
     agree(case.path(), asynchronous(case, lambda client: 1 / (6 * (2 / 9 if client < 3 else 1 / 9))))
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_generalized_asyncsgd_that_gathers_is_fedbuff_with_the_same_weights(size):
+    case = simulated(FedBuff(size=size, dispatch="routed"), local(), tasks=9)
+    agree(case.path(), case.of(GeneralizedAsyncSGD(SERVER, size=size)).path())
+    uneven = simulated(GeneralizedAsyncSGD(SERVER, size=size), local(), tasks=9, weights=(2.0, 1.0))
+    gathered, w = [], [np.zeros(4)]
+    for client, nth, sent in tasks_back(uneven):
+        change = local_sgd(uneven, client, nth, w[sent]) - w[sent]
+        gathered.append(change / (6 * (2 / 9 if client < 3 else 1 / 9)))
+        full = len(gathered) == size
+        w.append(w[-1] + np.mean(gathered, axis=0) if full else w[-1])
+        gathered = [] if full else gathered
+    agree(uneven.path(), np.array(w))
+
+
+def test_generalized_asyncsgd_with_adaptive_steps_is_asyncsgd_with_them():
+    case = simulated(AsyncSGD(SERVER, steps="adaptive"), local(), tasks=9)
+    agree(case.path(), case.of(GeneralizedAsyncSGD(SERVER, steps="adaptive")).path())
+    assert np.abs(case.path() - case.of(GeneralizedAsyncSGD(SERVER)).path()).max() > 1e-3
+
+
 @several
 @pytest.mark.parametrize("tasks", [4, 9])
 def test_fedbuff_with_a_buffer_of_one_is_asyncsgd(tasks, steps):

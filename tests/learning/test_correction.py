@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from small_runs import by_hand, simulated
 from sojourn import InvalidInput
+from sojourn.correction import Correction, correction_of
 from sojourn.learning.algorithms import AsyncSGD, FedAsync, FedAvg, FedBuff, GeneralizedAsyncSGD, Local, ServerStep
-from sojourn.learning.replay.correction import Correction, correction_of
-from sojourn.learning.replay.schedule import Schedule
+from sojourn.schedule import Schedule
 
 EQUAL = np.array([0.25, 0.25, 0.25, 0.25])
 SHARE = np.array([0.4, 0.3, 0.2, 0.1])

@@ -24,8 +24,8 @@ from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Replay, Tally
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
+from sojourn.schedule import Schedule
 
 FAR, NEAR = 0, 1  # the examples (3, 4) and (0.375, 0.5), 0.625 long
 RAY = Quadratic(Dataset("ray", [[3.0, 4.0], [0.375, 0.5]], [0, 0], [[0.0, 0.0]], [0], owner=[0, 0]), np.ones(2))

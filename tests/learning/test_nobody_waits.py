@@ -7,12 +7,12 @@ import pytest
 
 from small_runs import with_law
 from sojourn import Dataset, Fleet, Plan, simulate
+from sojourn.correction import client_shares
 from sojourn.experiments.training import open_run
 from sojourn.learning.algorithms import FedBuff, GeneralizedAsyncSGD, Local, ServerStep, Setting
 from sojourn.learning.data.synthetic import Quadratic
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.models.small import Point
-from sojourn.learning.replay.correction import client_shares
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.config import TrainConfig

@@ -13,9 +13,9 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.batches import Batches
 from sojourn.learning.replay.local import Local, work
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.random import TaskKeys
+from sojourn.schedule import Schedule
 
 ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 DIGITS = load_dataset("digits")

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.show import called, plural, say
+from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.shown import visible
 
@@ -24,7 +25,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many cells ther
 OnePart = Annotated[
     str | None, typer.Option("--part", help="Train a part of the cells only, `1/2` on the first of two machines.")
 ]
-Seconds = Annotated[float, typer.Option(help="Time between two checkpoints of a cell.")]
+Seconds = Annotated[
+    str, typer.Option(metavar="TIME", help="Between two checkpoints: seconds, or with units, `5min` (default 60s).")
+]
 Together = Annotated[
     int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
 ]
@@ -79,12 +82,14 @@ def end(interrupted: bool, failures: Mapping[str, str]) -> None:
         raise typer.Exit(1)
 
 
-def check_pace(together: int | None, checkpoint_seconds: float) -> None:
-    """Refuse numbers that no training can keep to."""
+def check_pace(together: int | None, checkpoint_seconds: str) -> float:
+    """Refuse numbers that no training can keep to; the seconds between two checkpoints."""
     if together is not None and together < 1:
         raise InvalidInput(f"together must be a whole number of at least 1, got {together}")
-    if not checkpoint_seconds >= 0:
-        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds:g}")
+    between = seconds(checkpoint_seconds, "checkpoint-seconds")
+    if not between >= 0:
+        raise InvalidInput(f"checkpoint-seconds must not be negative, got {between:g}")
+    return between
 
 
 def check_torch() -> None:

@@ -80,7 +80,7 @@ def compare(
     ray_address: Address = None,
     part: OnePart = None,
     dry_run: DryRun = False,
-    checkpoint_seconds: Seconds = 60.0,
+    checkpoint_seconds: Seconds = "60",
     together: Together = None,
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
     as_json: AsJson = False,
@@ -120,14 +120,14 @@ def compare(
     if dry_run:
         _count(comparison, out, as_json)
         return
-    check_pace(together, checkpoint_seconds)
+    between = check_pace(together, checkpoint_seconds)
     check_torch()
     if picture:
         from sojourn.report.figures import pyplot
 
         pyplot()  # says now, not after the training, that it is missing
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
-    options |= {"checkpoint_seconds": checkpoint_seconds}
+    options |= {"checkpoint_seconds": between}
     from sojourn.cli.show import attempts
     from sojourn.experiments.compare import save, work_off
 

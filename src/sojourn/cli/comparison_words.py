@@ -33,7 +33,7 @@ def content_of(
     content["run"] = {**before, **given}
     asked = {key: value for key, value in tuning.items() if value is not None}
     if "step_sizes" in asked:
-        asked["step_sizes"] = [_number("step-sizes", text) for text in asked["step_sizes"].split(",")]
+        asked["step_sizes"] = numbers_of("step-sizes", asked["step_sizes"])
     if "seeds" in asked:
         asked["seeds"] = _seeds("tuning-seeds", asked["seeds"])
     if asked:
@@ -88,8 +88,21 @@ def _seeds(name: str, text: str) -> int | list[int]:
     return whole(name, text)
 
 
-def _number(name: str, text: str) -> float:
+def seeds_of_text(name: str, text: str) -> tuple[int, ...]:
+    """The seeds of a tuning: so many, or those named."""
+    from sojourn.experiments.cells import seeds_of
+    from sojourn.experiments.comparison import FIRST_TUNING_SEED
+
+    return seeds_of(_seeds(name, text), name, FIRST_TUNING_SEED)
+
+
+def numbers_of(name: str, text: str | None) -> list[float]:
+    """Numbers with commas between; none where there is no text.
+
+    >>> numbers_of("step-sizes", "0.1,0.3"), numbers_of("correction", None)
+    ([0.1, 0.3], [])
+    """
     try:
-        return float(text)
+        return [] if text is None else [float(one) for one in text.split(",")]
     except ValueError:
         raise InvalidInput(f"{name} must be numbers with commas between, got '{text}'") from None

@@ -24,6 +24,7 @@ from sojourn.cli.show import say, spell_out
 from sojourn.cli.simulate import simulate
 from sojourn.cli.sweep import sweep
 from sojourn.cli.train import train
+from sojourn.cli.tune import tune
 from sojourn.errors import MOST, SojournError
 from sojourn.shown import short
 from sojourn.version import __version__
@@ -43,6 +44,7 @@ app.command(cls=Command)(plan)
 app.command(cls=Command)(analyze)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(fit)
+app.command(cls=Command)(tune)
 app.command(cls=Command)(train)
 app.command(cls=Command)(calibrate)
 app.command(cls=Command)(compare)

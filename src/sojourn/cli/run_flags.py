@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn.cli.arguments import joined, whole
+from sojourn.durations import seconds
 from sojourn.learning.run.config import keys
 from sojourn.run_keys import Key
 
@@ -42,8 +43,8 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 
 def _parameter(key: Key) -> inspect.Parameter:
-    """A key as typer reads it; whole numbers are read as text, since `1e6` is one."""
-    plain: Any = float if "float" in key.kind else str
+    """A key as typer reads it; whole numbers are read as text, since `1e6` is one, and times, since `1h` is one."""
+    plain: Any = float if "float" in key.kind and not key.duration else str
     kind: Any = list[str] if key.several else Path if key.path else plain
     if key.name == "fleet":
         told: Any = typer.Argument(help=key.help)
@@ -63,4 +64,6 @@ def _value(key: Key, value: Any) -> Any:
         return joined(value)
     if key.path:
         return str(value)
+    if key.duration:
+        return seconds(value, key.name.replace("_", "-"))
     return whole(key.name.replace("_", "-"), value) if key.whole else value

@@ -34,7 +34,7 @@ def sweep(
     ray_address: Address = None,
     part: OnePart = None,
     dry_run: DryRun = False,
-    checkpoint_seconds: Seconds = 60.0,
+    checkpoint_seconds: Seconds = "60",
     together: Together = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,12 +63,12 @@ def sweep(
         else:
             typer.echo(f"{plural(cells, 'cell')}, {done} of them done")
         return
-    check_pace(together, checkpoint_seconds)
+    between = check_pace(together, checkpoint_seconds)
     check_torch()
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):
         phase("cells")
-        swept = work_off(grid, out, mine, watch=report, checkpoint_seconds=checkpoint_seconds, **options)
+        swept = work_off(grid, out, mine, watch=report, checkpoint_seconds=between, **options)
     rows = runs_of(grid, out, swept.failures)
     with attempts() as attempt:
         attempt(write_csv, out / "runs.csv", rows)

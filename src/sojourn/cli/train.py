@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson
+from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SEEDS = "seeds.json"
 MOST_SEEDS = 2**20  # bytes of it
+NOT_TUNED = ("step_size", "holdout", "judged_on", "evaluate_every", "seed")  # keys that a tuning decides
 PICTURES = tuple(f"{name}.{kind}" for name in ("who-holds-what", "curves") for kind in ("svg", "png"))
 
 
@@ -39,7 +41,10 @@ def train(
     seeds: Annotated[
         str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
     ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Time between two checkpoints.")] = 60.0,
+    checkpoint_seconds: Seconds = "60",
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose the step size first, as `sojourn tune` does, in the folder `tuning`.")
+    ] = False,
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Draw into the folder who holds what, and the curves of the run.")
     ] = False,
@@ -66,8 +71,7 @@ def train(
 
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
-    if not checkpoint_seconds >= 0:
-        raise InvalidInput(f"checkpoint-seconds must not be negative, got {checkpoint_seconds}")
+    between = check_pace(None, checkpoint_seconds)
     if pictures:
         from sojourn.report.figures import pyplot
 
@@ -78,11 +82,15 @@ def train(
     configs, several = _configs(config, given, many, out, resume, trust)
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
+    if tune:
+        configs = _tuned(configs, out, resume, between)
+    else:
+        _say_untuned(configs[0], given, config)
     runs = _runs(configs, out, several, resume, overwrite)
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
-        attempt(_train, runs, checkpoint_seconds, tensorboard, diverged if several else None)
+        attempt(_train, runs, between, tensorboard, diverged if several else None)
         if pictures:
             attempt(_draw, runs, out)
         outcomes = [run.outcome for run in runs]
@@ -125,6 +133,39 @@ def _configs(
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
     seeds = [first.seed + number for number in range(many or 1)]
     return [first.resolved(seed=seed) for seed in seeds], many is not None
+
+
+def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float) -> "list[TrainConfig]":
+    """The runs with the step size that their tuning finds; runs that are taken up again have theirs."""
+    if resume and configs[0].step_size is not None:
+        return configs
+    from sojourn.cli.cell_options import cell_bar, end
+    from sojourn.cli.tune import sentences
+    from sojourn.experiments.tune_plan import tuned_step
+
+    try:
+        with cell_bar() as (phase, report):
+            found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
+    except KeyboardInterrupt:
+        end(True, {})
+        raise
+    typer.echo(sentences(found, None)[1], err=True)
+    return [one.resolved(step_size=found.step_size) for one in configs]
+
+
+def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None) -> None:
+    """A plan without a step size is trained at one that nobody has chosen: say so, and how to choose one."""
+    from sojourn.learning.run.build import STEP_SIZE, fleet_and_plan
+
+    if config.plan is None or config.step_size is not None or fleet_and_plan(config)[1].step_size is not None:
+        return
+    words = [] if path is None else ["--config", str(path)]
+    for key, value in given.items():
+        if key != "fleet" and key not in NOT_TUNED:
+            words += [keys()[key].flag, str(value)]
+    fleet = [str(given["fleet"])] if "fleet" in given else []
+    again = shlex.join(["sojourn", "tune", *fleet, *words, "--out", "tuned.json"])
+    typer.echo(f"the plan has no step size: {STEP_SIZE} is used; --tune chooses one, or: {again}", err=True)
 
 
 def _seeds(out: Path, many: int | None) -> list[int]:

@@ -71,11 +71,11 @@ def extended(grid: tuple[float, ...], edges: set[str]) -> tuple[float, ...]:
     """
     low = WIDTH if len(grid) == 1 else grid[1] / grid[0]
     high = WIDTH if len(grid) == 1 else grid[-1] / grid[-2]
-    below = [_rounded(grid[0] / low)] if "lower" in edges else []
-    above = [_rounded(grid[-1] * high)] if "upper" in edges and grid[-1] * high < LARGEST_STEP_SIZE else []
+    below = [rounded(grid[0] / low)] if "lower" in edges else []
+    above = [rounded(grid[-1] * high)] if "upper" in edges and grid[-1] * high < LARGEST_STEP_SIZE else []
     return (*below, *grid, *above)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Six digits: what a person reads is what was used."""
     return float(f"{value:.6g}")

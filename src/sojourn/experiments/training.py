@@ -11,9 +11,10 @@ from sojourn.learning.calibrate.calibrate import Effort, calibrate
 from sojourn.learning.calibrate.calibrate import Progress as Measuring
 from sojourn.learning.data.images.source import Watch
 from sojourn.learning.run.along import check_given
-from sojourn.learning.run.build import Built
+from sojourn.learning.run.build import Built, fleet_and_plan
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.trainer import Outcome, Trainer
+from sojourn.schedule import by_budget, ended
 from sojourn.timing.shares import exact_shares
 from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
@@ -52,7 +53,8 @@ def open_run(
     timing = trace if trace is not None else _trace_of(config, Path(folder), resume)
     if timing is None:
         return Trainer(config, folder, simulated, resume, watch, like, begin, overwrite, exact_shares)
-    return Trainer(_with_tasks(config, timing), folder, timing, resume, watch, like, begin, overwrite, exact_shares)
+    config = _to_its_end(_with_tasks(config, timing), timing)
+    return Trainer(config, folder, timing, resume, watch, like, begin, overwrite, exact_shares)
 
 
 def train(
@@ -88,3 +90,11 @@ def _with_tasks(config: TrainConfig, trace: Trace) -> TrainConfig:
     if config.concurrency is not None or config.plan is not None or not isinstance(tasks, int) or tasks < 1:
         return config
     return config.resolved(concurrency=tasks)
+
+
+def _to_its_end(config: TrainConfig, trace: Trace) -> TrainConfig:
+    """With a schedule that ends where the trace does, where the run is all of it and the schedule the run's."""
+    if config.steps is not None or config.time is not None:
+        return config
+    text = config.schedule or fleet_and_plan(config)[1].schedule or ""
+    return config.resolved(schedule=ended(text, int(trace.applied.sum()))) if by_budget(text) else config

@@ -1,30 +1,27 @@
-"""The answer without data: a policy that does well on every fleet tried, and the others beside it.
+"""Policies: ways to run a federation, by name. The robust one, which needs no data, and the usual ones beside it.
 
-One task for each client, given to whoever is free, so that nobody waits and nobody is idle; updates weighed by half of
-the correction for how often they come; a step size that falls linearly to zero at the end of the budget. Throughput,
-shares and staleness of it are exact, for any service law, from mean durations alone. The step size is left to tuning or
-calibration: no theory of ours knows it.
+The robust policy: one task for each client, given to whoever is free, so that nobody waits and nobody is idle; updates
+weighed by half of the correction for how often they come; a step size that falls linearly to zero at the end of the
+budget. Throughput, shares and staleness of it are exact, for any service law, from mean durations alone. The step size
+is left to tuning or calibration: no theory of ours knows it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import isfinite
-from typing import Any
 
 import numpy as np
 
-from sojourn.durations import shown
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Plan, fleet_of
+from sojourn.plan import Cap, Plan
 from sojourn.scenario import Dispatcher, Scenario
-from sojourn.tabular import Tabular
 from sojourn.timing.expected import expected
-from sojourn.types import Floats
 
 CORRECTION = 0.5
 SCHEDULE = "linear(end=budget)"
 BUFFER = 10
+OBJECTIVE = "loss in the time given"
+FAST_GROUPS = 20  # up to so many groups the bound's plan has a probability for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,144 +32,101 @@ class Policy:
     """What it is called."""
     plan: Plan
     """Whom, how many, how many each, how they are weighed."""
-    algorithm: str
+    algorithm: str = "generalized-asyncsgd"
     """What applies the updates."""
     dispatcher: str = "routed"
-    """Who gets the next task, where it is not a matter of the plan."""
+    """Who gets the next task, where that is not a matter of the plan."""
+
+    @property
+    def gathered(self) -> int:
+        """Updates that make one step of the server."""
+        if self.plan.buffer is not None:
+            return self.plan.buffer
+        head, _, tail = self.algorithm.partition("size=")
+        return int(tail.partition(",")[0].rstrip(") ")) if head.startswith("fedbuff") and tail else 1
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """What a policy comes to within a budget."""
+@dataclass(frozen=True)
+class Wishes:
+    """What whoever asks for a policy has decided already; None = left to the planner."""
 
-    policy: Policy
-    """The policy."""
-    updates: float
-    """Updates received within the budget."""
-    steps: float
-    """Changes of the server's model within it: fewer where updates are gathered."""
-    staleness: float
-    """Mean over all updates, in updates."""
-    slowest: float
-    """Mean of the clients that are the stalest."""
-    idle: float
-    """Clients without work, on average."""
-    waiting: float
-    """Tasks that wait in queues, on average."""
+    concurrency: int | None = None
+    """Tasks in flight."""
+    cap: Cap = 1
+    """Most tasks that a client may hold; None = any number."""
+    correction: float | None = None
+    """Exponent of an update's weight."""
+    most_tasks: int | None = None
+    """Most tasks in flight."""
+    most_staleness: float = np.inf
+    """Largest mean staleness of every client."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Advice(Tabular):
-    """A plan, and what others would come to in the same time; it can be handed on wherever a plan is wanted."""
+def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
+    """One task for each client, to whoever is free; half a correction; a step size that falls to zero in the end.
 
-    fleet: Fleet
-    """The fleet."""
-    time: float
-    """The budget, in units of the fleet's time."""
-    plan: Plan
-    """What is advised."""
-    rows: tuple[Row, ...]
-    """The policies side by side, the advised one first."""
-
-    def _title(self) -> str:
-        return f"{self.plan._title()}, {self.rows[0].updates:.4g} updates in {shown(self.time)}"
-
-    def _table(self) -> dict[str, list[Any]]:
-        keys = ("updates", "steps", "staleness", "slowest", "idle", "waiting")
-        return {"policy": [row.policy.name for row in self.rows]} | {
-            key: [getattr(row, key) for row in self.rows] for key in keys
-        }
-
-
-def advise(fleet: Fleet, time: float) -> Advice:
-    """The robust policy for a fleet and a time, with the usual ones beside it.
-
-    >>> found = advise(Fleet.of(fast=(90, 8.0), slow=(10, 1.0)), time=1000)
-    >>> found.plan.concurrency, found.plan.one_each, found.plan.correction
-    (100, True, 0.5)
-    >>> round(found.rows[0].updates)
-    730000
+    >>> plan = robust(Fleet.of(fast=(90, 8.0), slow=(10, 1.0)))
+    >>> plan.concurrency, plan.one_each, plan.correction, plan.schedule
+    (100, True, 0.5, 'linear(end=budget)')
     """
-    fleet = fleet_of(fleet)
-    if not (isfinite(time) and time > 0):
-        raise InvalidInput(f"time must be positive and finite, got {time}; write for example 3600 or 1h")
-    rows = tuple(_row(fleet, one, time) for one in policies(fleet))
-    return Advice(fleet, float(time), _promised(fleet, rows[0].policy.plan, time), rows)
+    wishes = wishes or Wishes()
+    correction = CORRECTION if wishes.correction is None else wishes.correction
+    decided = {"correction": correction, "schedule": SCHEDULE, "objective": OBJECTIVE}
+    tasks = wishes.concurrency or min(fleet.clients, wishes.most_tasks or fleet.clients)
+
+    def with_tasks(tasks: int) -> Plan:
+        return replace(Plan.uniform(fleet, tasks, cap=wishes.cap), **decided)  # type: ignore[arg-type]
+
+    if np.isinf(wishes.most_staleness):
+        return with_tasks(tasks)
+    return with_tasks(_within(fleet, with_tasks, tasks, wishes))
 
 
-def robust(fleet: Fleet) -> Plan:
-    """One task for each client, to whoever is free; half a correction; a step size that falls to zero in the end."""
-    plan = Plan.uniform(fleet, fleet.clients, cap=1)
-    return replace(plan, correction=CORRECTION, schedule=SCHEDULE, objective="robust")
+def _within(fleet: Fleet, with_tasks: Callable[[int], Plan], tasks: int, wishes: Wishes) -> int:
+    """The most tasks with which nobody is staler than asked: staleness rises with them."""
 
+    def stale(many: int) -> float:
+        return float(expected(fleet, with_tasks(many), Scenario()).staleness().max())
 
-def policies(fleet: Fleet) -> Iterator[Policy]:
-    """The robust policy first, then what is usual."""
-    n = fleet.clients
-    yield Policy("robust: nobody waits", robust(fleet), "generalized-asyncsgd")
-    half = replace(Plan.uniform(fleet, max(1, n // 2), cap=1), correction=CORRECTION, schedule=SCHEDULE)
-    yield Policy("nobody waits, half as many tasks", half, "generalized-asyncsgd")
-    root = Plan.weighted(fleet, np.sqrt(fleet.rate), n)
-    yield Policy("routed by the root of speed", root, "generalized-asyncsgd")
-    yield Policy("AsyncSGD, uniform", Plan.uniform(fleet, n), "asyncsgd")
-    buffered = f"fedbuff(size={min(BUFFER, n)})"
-    yield Policy(f"FedBuff, buffer of {min(BUFFER, n)}", Plan.uniform(fleet, n), buffered, "idle")
-
-
-def _row(fleet: Fleet, policy: Policy, time: float) -> Row:
-    plan = policy.plan
-    found = expected(fleet, plan, Scenario(Dispatcher(policy.dispatcher)))
-    updates = found.throughput * time
-    stale: Floats = found.staleness()
-    size = int(policy.algorithm.rpartition("=")[2].rstrip(")")) if policy.algorithm.startswith("fedbuff") else 1
-    return Row(
-        policy=policy,
-        updates=updates,
-        steps=updates / size,
-        staleness=float(plan.concurrency - 1),
-        slowest=float(stale.max()),
-        idle=float((fleet.count * (1 - found.utilisation)).sum()),
-        waiting=float((fleet.count * (found.queue - found.utilisation)).sum()),
-    )
-
-
-def _promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
-    """The plan with what theory says of it."""
-    found = expected(fleet, plan, Scenario())
-    promises = {
-        "throughput": found.throughput,
-        "steps": found.throughput * time,
-        "time": time,
-        "staleness": found.staleness().tolist(),
-        "queue": found.queue.tolist(),
-        "share": found.share.tolist(),
-    }
-    return replace(plan, promises=promises)
-
-
-def reasons(advice: Advice) -> list[str]:
-    """Why this policy, and what would change it, as sentences."""
-    fleet, first = advice.fleet, advice.rows[0]
-    routed = next(row for row in advice.rows if row.policy.name.startswith("AsyncSGD"))
-    more = first.updates / routed.updates
-    said = [
-        f"Mean staleness is {first.staleness:.4g} updates with {advice.plan.concurrency:,} tasks whatever one does, so "
-        f"that tasks that wait only waste time: with one task for each client, given to whoever is free, {more:.2g} "
-        "times as many updates come in as where clients are drawn blindly.",
-        "Half a correction for how often clients come keeps the slow ones in without the noise of full weights; the "
-        "step size falls to zero at the end, because that is where the budget ends.",
-    ]
-    spread = float(fleet.rate.max() / fleet.rate.min())
-    if spread > 1.5:
-        said.append(
-            f"Speeds differ by a factor of {spread:.3g}. If slow clients hold data that others lack, take correction "
-            "1; if all hold the same, correction 0 is a little faster."
+    if stale(tasks) <= wishes.most_staleness:
+        return tasks
+    if wishes.concurrency is not None:
+        raise InvalidInput(
+            f"with {tasks:,} tasks in flight the stalest client has a mean staleness of {stale(tasks):.4g}, beyond the "
+            f"{wishes.most_staleness:g} asked for; leave out the number of tasks, or allow more"
         )
-    else:
-        said.append("All clients are about as fast: the correction hardly matters here.")
-    said.append(
-        "With a long budget, in which the loss comes down to the noise, fewer tasks make a better end; so they do "
-        "where energy counts. sojourn compare tells for your model."
-    )
-    said.append("The step size is not chosen: sojourn compare --step-sizes, or a calibrated plan, does that.")
-    return said
+    low, high = 1, tasks
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if stale(middle) <= wishes.most_staleness else (low, middle)
+    return low
+
+
+def usual(fleet: Fleet, time: float) -> Iterator[Policy]:
+    """What is usual, or published, beside the robust policy."""
+    n = fleet.clients
+    if n > 1:
+        half = Plan.uniform(fleet, n // 2, cap=1)
+        yield Policy("idle clients, n/2 tasks", replace(half, correction=CORRECTION, schedule=SCHEDULE))
+    root = Plan.weighted(fleet, np.sqrt(fleet.rate), n)
+    yield Policy("routed by root of speed", replace(root, schedule=SCHEDULE))
+    yield Policy("AsyncSGD, uniform", replace(Plan.uniform(fleet, n), schedule=SCHEDULE), "asyncsgd")
+    size = min(BUFFER, n)
+    buffered = replace(Plan.uniform(fleet, n), schedule=SCHEDULE)
+    yield Policy(f"FedBuff, buffer of {size}", buffered, f"fedbuff(size={size})", "idle")
+    if n > 1:
+        yield Policy("the paper's (bound)", bound_plan(fleet, time))
+
+
+def bound_plan(fleet: Fleet, time: float) -> Plan:
+    """The plan with the least bound after this time, with the constants of the paper's worked example."""
+    from sojourn.planning.bound.goal import goal
+    from sojourn.planning.bound.search import make_plan
+
+    search = make_plan(fleet, goal(time=time), search="simplex" if fleet.groups <= FAST_GROUPS else "power")
+    return replace(search.plan, step_size=None, schedule=SCHEDULE)
+
+
+def scenario_of(policy: Policy) -> Scenario:
+    """The scenario in which a policy is simulated."""
+    return Scenario(Dispatcher(policy.dispatcher))

@@ -55,7 +55,7 @@ def train(
     fast: Annotated[bool, typer.Option("--fast", help="Small, on digits.")] = False,
     minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = float("inf"),
     together: Together = None,
-    checkpoint_seconds: Seconds = 60.0,
+    checkpoint_seconds: Seconds = "60",
 ) -> None:
     """Train the runs of a stage that no ledger holds yet; calling it again goes on.
 
@@ -63,7 +63,7 @@ def train(
     """
     training = TRAININGS[_known("experiment", experiment, list(TRAININGS))]
     _known(f"stage of {experiment}", stage, training.stages)
-    check_pace(together, checkpoint_seconds)
+    between = check_pace(together, checkpoint_seconds)
     if not minutes >= 0:
         raise InvalidInput(f"minutes must not be negative, got {minutes:g}")
     for folder in (work, results):
@@ -76,7 +76,7 @@ def train(
 
     with cell_bar() as (phase, report):
         phase(stage)
-        whole = training.train_stage(stage, size, work, results, together, going, report, checkpoint_seconds)
+        whole = training.train_stage(stage, size, work, results, together, going, report, between)
     typer.echo("all is done" if whole else "there is more to do: call it again")
 
 

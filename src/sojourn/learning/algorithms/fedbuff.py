@@ -4,7 +4,7 @@
 
 Z buffer size, Delta_j model after K local steps minus the model sent, tau_j changes of the server's model since then,
 s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server step size. The mean is over Z, not over the weights.
-A correction multiplies each update (see `replay.correction`); its own is none.
+A correction multiplies each update (see `sojourn.correction`); its own is none.
 
 Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local step size as its step, under the same dispatcher.
 Z = n with all clients starting together and none re-dispatched before the flush: FedAvg.

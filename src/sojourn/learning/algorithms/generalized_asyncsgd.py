@@ -6,9 +6,14 @@ eta server step size, s_i client i's share of all updates, q_i its weight in the
 paper), c the correction, w_{I_k} the model that the task carried. With K > 1 local steps g_i is the pseudo-gradient
 (start - end) / local step size.
 
+With `size` B > 1 the server gathers B weighted gradients and steps along their mean. With `steps=adaptive` a gradient
+that is staler than C, in changes of the model, counts C / staleness. So it carries out any plan: sampling, cap,
+correction, buffer and smaller steps for stale updates.
+
 c = 1, its own: the paper's q_i / p_i, where clients are drawn with p_i = s_i and queue. Under a cap on what a client
 may hold the shares are others than the weights, and c = 1 is unbiased with them. c = 0: AsyncSGD as updates come.
-s_i = q_i: AsyncSGD with random assignment, whatever c. C = 1: SGD over clients drawn by s.
+B = 1 and constant steps, its own: as each comes. s_i = q_i: AsyncSGD with random assignment, whatever c. C = 1: SGD
+over clients drawn by s.
 
 Leconte, Jonckheere, Samsonov, Moulines, "Queuing dynamics of asynchronous Federated Learning", AISTATS 2024,
 Algorithm 1.
@@ -17,20 +22,27 @@ Algorithm 1.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from sojourn.errors import InvalidInput
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 
+STEPS = ("constant", "adaptive")
+
 
 @storable("generalized-asyncsgd.state")
 class State(NamedTuple):
-    """The server's model and what its step rule remembers."""
+    """The server's model, what its step rule remembers, and what is gathered for the next step."""
 
     params: Tensor
     version: int
     memory: ServerMemory
+    concurrency: int = 0
+    total: Tensor | None = None
+    gathered: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,10 @@ class GeneralizedAsyncSGD(Standard):
 
     server: ServerStep = field(default_factory=ServerStep)
     """How the server moves along a weighted gradient."""
+    size: int = 1
+    """Weighted gradients that the server gathers for a step (B)."""
+    steps: str = "constant"
+    """Step size under staleness: constant or adaptive."""
 
     name = "generalized-asyncsgd"
     sends = "gradient"
@@ -47,13 +63,27 @@ class GeneralizedAsyncSGD(Standard):
     corrects = True
     correction = 1.0
 
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidInput(f"generalized-asyncsgd: size must be at least 1, got {self.size}")
+        if self.steps not in STEPS:
+            raise InvalidInput(f"generalized-asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
+
     def init(self, params: Tensor, setting: Setting) -> State:
-        """The first model."""
-        return State(params, 0, ServerMemory())
+        """The first model, nothing gathered."""
+        return State(params, 0, ServerMemory(), setting.plan.concurrency)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """A step against the weighted gradient."""
-        step_size = self.server.step_size_at(arrival.step, arrival.time)
+        """A step against the weighted gradient, or against the mean of those gathered."""
+        factor, tau = arrival.factor, state.version - arrival.sent.version
+        if self.steps == "adaptive" and tau > state.concurrency:
+            factor *= state.concurrency / tau
         gradient = arrival.update.as_gradient()
-        memory, params = self.server.step(state.memory, state.params, gradient, arrival.factor, step_size)
-        return State(params, state.version + 1, memory), Info()
+        if self.size > 1:
+            total = gradient * factor if state.total is None else torch.add(state.total, gradient, alpha=factor)
+            if state.gathered + 1 < self.size:
+                return state._replace(total=total, gathered=state.gathered + 1), Info()
+            gradient, factor = total, 1 / self.size
+        step_size = self.server.step_size_at(arrival.step, arrival.time)
+        memory, params = self.server.step(state.memory, state.params, gradient, factor, step_size)
+        return State(params, state.version + 1, memory, state.concurrency), Info()

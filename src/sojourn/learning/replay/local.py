@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.execute.flat_model import FlatModel
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.storable import storable
+from sojourn.schedule import Schedule
 
 Batch = tuple[Tensor, Tensor]
 

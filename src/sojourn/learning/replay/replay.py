@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sojourn.correction import Correction, correction_of
 from sojourn.errors import SojournError, UnreadableFile
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
 from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, run_courses
-from sojourn.learning.replay.correction import Correction, correction_of
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline

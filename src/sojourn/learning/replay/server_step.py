@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sojourn.errors import InvalidInput
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.storable import storable
+from sojourn.schedule import Schedule
 
 KINDS = ("sgd", "momentum", "adam")
 

@@ -3,15 +3,18 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from sojourn.correction import client_shares
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.learning.algorithms.asyncsgd import AsyncSGD
 from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.algorithms.fedbuff import FedBuff
+from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.images.source import Watch
@@ -24,10 +27,8 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.losses import loss_of, metrics_of, usual_loss
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.models.load import load_model
-from sojourn.learning.replay.correction import client_shares
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.schedule import Schedule
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, values
 from sojourn.own_code import names_code, object_or
@@ -35,6 +36,7 @@ from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.scenario_text import filled, override
+from sojourn.schedule import Schedule
 from sojourn.types import Floats
 
 STEPS = 1000
@@ -42,7 +44,7 @@ STEP_SIZE = 0.1
 MOST = 64  # tasks in one stack
 LEAST = 8  # on the processor: shorter stacks cost more than they save
 _CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
-_SIZED = re.compile(r"[(,\s]size\s*=")
+_SIZED, _STEPS = (re.compile(rf"[(,\s]{key}\s*=") for key in ("size", "steps"))
 CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
 
 
@@ -85,7 +87,7 @@ def build(
     held = partition(dealt, dataset.train_y, fleet.clients, config.seed, dataset.owner)
     step_size = config.step_size or given.step_size or STEP_SIZE
     config = config.resolved(schedule=config.schedule or given.schedule or "constant")
-    chosen, local = _work(config, step_size, given.buffer)
+    chosen, local = _work(config, step_size, given)
     plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = _model(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
@@ -107,9 +109,7 @@ def build(
     executor = like.executor if like and alike else _executor(resolved, federation)
     share = _shares(fleet, plan, scenario, shares)
     setting = Setting(fleet, plan, client_weights(config.weights, held), local, share)
-    unused = _unused(config, chosen, local)
-    if given.buffer is not None and getattr(chosen, "size", 1) != given.buffer:
-        unused.append("buffer")
+    unused = _unused(config, chosen, local, given)
     if dataset.owner is not None and dealt != "natural":
         unused.append("owners")
     routed = scenario.dispatcher.name == "routed" and bool(np.array_equal(plan.sampling, given.sampling))
@@ -128,12 +128,13 @@ def _shares(fleet: Fleet, plan: Plan, scenario: Scenario, shares: Shares | None)
     return None if found is None else client_shares(fleet.count, found)
 
 
-def check(config: TrainConfig) -> None:
-    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing."""
+def check(config: TrainConfig) -> list[str]:
+    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing; what has no effect."""
     fleet, given = fleet_and_plan(config)
     config = config.resolved(schedule=config.schedule or given.schedule)
-    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given.buffer)
+    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given)
     _timing(config, chosen, fleet, given, local)
+    return _unused(config, chosen, local, given)
 
 
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
@@ -164,7 +165,7 @@ def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
     return split(config.holdout, seed=0)
 
 
-def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
+def _unused(config: TrainConfig, chosen: Algorithm, local: Local, given: Plan) -> list[str]:
     """Settings that this algorithm, with this local work, does not look at."""
     plain = local.plain and chosen.sends == "gradient"
     idle = {
@@ -173,11 +174,23 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local) -> list[str]:
         "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
         "correction": config.correction is not None and not chosen.corrects,
+        "buffer": given.buffer is not None and getattr(chosen, "size", 1) != given.buffer,
+        "adaptive": bool(given.adaptive) and getattr(chosen, "steps", "constant") != "adaptive",
     }
     return [key for key, yes in idle.items() if yes]
 
 
-def _work(config: TrainConfig, step_size: float, buffer: int | None = None) -> tuple[Algorithm, Local]:
+def _as_planned(chosen: Algorithm, text: str, plan: Plan) -> Algorithm:
+    """The algorithm with the plan's buffer and smaller steps for stale updates, where its text names none."""
+    changes: dict[str, Any] = {}
+    if plan.buffer is not None and isinstance(chosen, FedBuff | GeneralizedAsyncSGD) and not _SIZED.search(text):
+        changes["size"] = plan.buffer
+    if plan.adaptive is not None and isinstance(chosen, AsyncSGD | GeneralizedAsyncSGD) and not _STEPS.search(text):
+        changes["steps"] = "adaptive" if plan.adaptive else "constant"
+    return replace(cast(Any, chosen), **changes) if changes else chosen
+
+
+def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm, Local]:
     """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
     steps = STEPS if config.steps is None and config.time is None else config.steps
     schedule = Schedule.parse(config.schedule or "constant", steps, config.time)
@@ -185,8 +198,7 @@ def _work(config: TrainConfig, step_size: float, buffer: int | None = None) -> t
     gradients = chosen.sends == "gradient"
     if gradients:
         chosen = algorithm(config.algorithm, ServerStep(config.server, step_size, schedule=schedule))
-    if buffer is not None and isinstance(chosen, FedBuff) and not _SIZED.search(config.algorithm):
-        chosen = replace(chosen, size=buffer)  # the plan's, where the algorithm's own is not named
+    chosen = _as_planned(chosen, config.algorithm, given)
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,

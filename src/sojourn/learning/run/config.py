@@ -7,6 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.own_code import mentions_code, names_code
@@ -142,7 +143,13 @@ class TrainConfig:
         later=True,
     )
     steps: int | None = run_key("length", "Updates to receive (default 1000; with --trace, all of it).", default=None)
-    time: float | None = run_key("length", "Virtual time to run for, instead.", default=None, instead="steps")
+    time: float | None = run_key(
+        "length",
+        "Virtual time to run for, instead: a number, or with units, `90s`, `1h`, `2 days`.",
+        default=None,
+        instead="steps",
+        duration=True,
+    )
     step_size: float | None = run_key(
         "algorithm",
         "Step size of the server, or of the local steps where clients send models (default: the plan's, or 0.1).",
@@ -248,7 +255,7 @@ class TrainConfig:
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
         """From keys and values; `where` they stand goes into the sentence about what is wrong."""
-        content = {key: worded(key, value) for key, value in content.items()}
+        content = {key: worded(key, value, where) for key, value in content.items()}
         check_keys(content, where)
         if "fleet" not in content:
             raise InvalidInput(f"{where}: key fleet is required and missing; add it")
@@ -314,12 +321,14 @@ def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def worded(key: str, value: Any) -> Any:
-    """A cap is a text, since it may name groups; a plain number will do.
+def worded(key: str, value: Any, where: str = "run") -> Any:
+    """A cap is a text, since it may name groups; a plain number will do. A time is a number; one with units will do.
 
-    >>> worded("cap", 1), worded("seed", 1)
-    ('1', 1)
+    >>> worded("cap", 1), worded("seed", 1), worded("time", "1h 30min")
+    ('1', 1, 5400.0)
     """
+    if key in keys(duration=True) and isinstance(value, str):
+        return seconds(value, f"{where}: {key}")
     return str(value) if key == "cap" and isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -329,7 +338,7 @@ def check_keys(content: Mapping[str, Any], where: str) -> None:
     for key, value in content.items():
         if key not in known:
             raise InvalidInput(f"{where}: {_unknown(key, known)}")
-        if not _fits(worded(key, value), known[key]):
+        if not _fits(worded(key, value, where), known[key]):
             raise InvalidInput(f"{where}: {key} must be {_said(known[key])}, got {value!r}")
 
 
@@ -344,6 +353,8 @@ def value_of(key: str, text: str, where: str) -> Any:
         raise InvalidInput(f"{where}: {_unknown(key, known)}")
     if "str" in known[key]:
         return text
+    if key in keys(duration=True):
+        return seconds(text, f"{where}: {key}")
     try:
         number = float(text.replace("_", ""))
         if "float" in known[key]:

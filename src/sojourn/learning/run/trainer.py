@@ -46,6 +46,7 @@ EVALUATIONS = 50
 PATHS = (*keys(path=True), "availability")  # the last may be a file
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 ENDED = ("summary.json", "model.safetensors", "diverged.json")
+TUNING = "tuning"  # folder of the trials by which the step size was chosen
 PIECE = 20  # updates between two looks at the clock and at Ctrl-C
 TrainProgress = Callable[[int, int, dict[str, Any]], None]
 Timing = Trace | Callable[[Built], Trace]
@@ -431,8 +432,8 @@ def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file may come from a run that was killed before its configuration was written."""
-    return path.suffix == ".partial" or path.name in ("trace.parquet", "lock")
+    """Whether a file may come from before the configuration was written: of a run that was killed, or its tuning."""
+    return path.suffix == ".partial" or path.name in ("trace.parquet", "lock", TUNING)
 
 
 def _compared(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.interrupts import noted
@@ -33,14 +34,15 @@ def simulate(
     plan: Plan,
     steps: int | None = None,
     *,
-    time: float | None = None,
+    time: float | str | None = None,
     start: str = "stationary",
     seed: int = 0,
     scenario: Scenario | None = None,
     engine: str = "auto",
     task_bytes: int = A_TASK,
 ) -> Trace:
-    """The Trace of a simulated run of `steps` server steps, or until `time`: every task, those in flight last.
+    """The Trace of a simulated run of `steps` server steps, or until `time` (`90s`, `1h`): every task, those in
+    flight last.
 
     A run by time goes on until an update is applied after it, and a little longer. `task_bytes` is what a task will
     need of the memory; a run that does not fit is refused.
@@ -52,14 +54,15 @@ def simulate(
     """
     if (steps is None) == (time is None):
         raise InvalidInput(f"simulate needs steps or a time, one of them, got {steps} and {time}; give one")
-    if time is not None and not 0 < time < math.inf:
+    until = None if time is None else seconds(time)
+    if until is not None and not 0 < until < math.inf:
         raise InvalidInput(f"time must be positive and finite, got {time}")
     plan = plan_for(fleet, plan)
     length, seed = check_run(1 if steps is None else steps, seed)
     run = runner(fleet, plan, start=start, seed=seed, scenario=scenario, engine=engine)
-    if time is None:
+    if until is None:
         check_memory(task_bytes * length, f"a run of {length} steps", "give fewer steps")
-    rows = _pieces(run, length) if time is None else _pieces_until(run, time, task_bytes)
+    rows = _pieces(run, length) if until is None else _pieces_until(run, until, task_bytes)
     pieces = [*rows, run.in_flight()]
     columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
     return Trace(**columns, metadata=_facts(run, fleet, plan, start, seed, scenario, complete=True))

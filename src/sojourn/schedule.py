@@ -1,11 +1,14 @@
 """Step sizes over steps or over time."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import cos, inf, isfinite, log, pi
+
+import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.text import parse_choice
+from sojourn.types import Floats
 
 _BUDGET = re.compile(r"\bend\s*=\s*budget\b(\s*,\s*over\s*=\s*(steps|time)\b)?")
 LARGEST = 1e30  # of a factor
@@ -80,17 +83,34 @@ class Schedule:
         >>> Schedule.parse("linear(end=budget)", time=40.0).factor(7, 30.0)
         0.25
         """
-        if _BUDGET.search(text):
-            if steps is None and time is None:
-                raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
-            text = _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
-        name, options = parse_choice("schedule", text, _OPTIONS)
+        name, options = parse_choice("schedule", ended(text, steps, time), _OPTIONS)
         if "at" in options:
             try:
                 options["at"] = tuple(float(part) for part in options["at"].split("/"))
             except ValueError:
                 raise InvalidInput(f"schedule drops: at must be numbers divided by /, got '{options['at']}'") from None
         return cls(name, **options)
+
+    @property
+    def text(self) -> str:
+        """The text form, from which the same is read.
+
+        >>> Schedule.parse("drops(at=100/200)").text
+        'drops(at=100.0/200.0)'
+        """
+        known = {item.name: item.default for item in fields(self) if item.name in _OPTIONS[self.name]}
+        said = {key: getattr(self, key) for key, default in known.items() if getattr(self, key) != default}
+        words = [f"{key}={'/'.join(map(str, one)) if key == 'at' else one}" for key, one in said.items()]
+        return f"{self.name}({', '.join(words)})" if words else self.name
+
+    def scaled(self, by: float) -> "Schedule":
+        """The same course in `by` of its length.
+
+        >>> Schedule.parse("linear(end=90, least=0.1)").scaled(1 / 9).text
+        'linear(end=10.0, least=0.1)'
+        """
+        at = tuple(one * by for one in self.at)
+        return replace(self, at=at, end=self.end * by, length=self.length * by, half=self.half * by)
 
     def factor(self, step: int, time: float) -> float:
         """The factor at a server step and time."""
@@ -106,3 +126,41 @@ class Schedule:
         if self.name == "inverse":
             return float((1 + x / self.half) ** -self.power)
         return 1.0
+
+    def factors(self, steps: Floats, times: Floats) -> Floats:
+        """The factors of many steps and their times at once, to rounding.
+
+        >>> Schedule.parse("linear(end=4)").factors(np.array([0.0, 1.0, 8.0]), np.zeros(3))
+        array([1.  , 0.75, 0.  ])
+        """
+        x = np.asarray(steps if self.over == "steps" else times, dtype=np.float64)
+        if self.name == "drops":
+            passed = (x[:, None] >= np.array(self.at)).sum(axis=1)
+            return np.asarray(self.by**passed, dtype=np.float64)
+        if self.name == "cosine":
+            return np.asarray(self.least + (1 - self.least) * (1 + np.cos(pi * np.minimum(x / self.end, 1.0))) / 2)
+        if self.name == "linear":
+            return np.asarray(self.least + (1 - self.least) * np.maximum(0.0, 1 - x / self.end))
+        if self.name == "warmup":
+            return np.asarray(np.minimum(1.0, (x + 1 if self.over == "steps" else x) / self.length))
+        if self.name == "inverse":
+            return np.asarray((1 + x / self.half) ** -self.power)
+        return np.ones(x.size)
+
+
+def ended(text: str, steps: int | None = None, time: float | None = None) -> str:
+    """The text of a schedule with the end of the run where it says `end=budget`.
+
+    >>> ended("linear(end=budget)", steps=500), ended("cosine(end=budget, least=0.1)", time=40.0)
+    ('linear(end=500)', 'cosine(end=40.0, over=time, least=0.1)')
+    """
+    if not by_budget(text):
+        return text
+    if steps is None and time is None:
+        raise InvalidInput("schedule: end=budget needs a run with steps or a time, got neither; give one")
+    return _BUDGET.sub(f"end={steps}" if time is None else f"end={time!r}, over=time", text)
+
+
+def by_budget(text: str) -> bool:
+    """Whether a schedule ends where the run does."""
+    return _BUDGET.search(text) is not None

@@ -61,6 +61,16 @@ def correction_of(algorithm: Any, plan: Plan) -> float:
     return own if plan.correction is None else plan.correction
 
 
+def client_factors(exponent: float, weights: Floats, share: Floats) -> Floats:
+    """Factors of all clients at once, where all shares are known.
+
+    >>> client_factors(1.0, np.array([0.5, 0.5]), np.array([0.8, 0.2]))
+    array([0.625, 2.5  ])
+    """
+    value: Floats = (weights / share) ** exponent
+    return np.asarray(value / (share * value).sum() if exponent not in (0.0, 1.0) else value)
+
+
 def client_shares(count: object, sampling: object) -> Floats:
     """Shares of all clients where each group's clients are drawn with these probabilities: the paper's network."""
     return np.repeat(np.asarray(sampling, dtype=np.float64), np.asarray(count))

@@ -1,0 +1,126 @@
+"""What is said of every policy in every cell before it is trained: by the bound, by throughput, by a model of training.
+
+They lie in predictions-*.csv. Those of cells that are held out are written once: what was said stays said.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from policies import ROBUST, policies
+from trials import updates_in
+from world import Cell
+
+from sojourn.calibration import Calibration
+from sojourn.constants import WORKED_EXAMPLE
+from sojourn.csv_file import read_csv, write_csv
+from sojourn.landscape import Landscape
+from sojourn.planning.bound.theorem import best_step, bound, largest_step, sums
+from sojourn.planning.policy import Policy
+from sojourn.scenario import Dispatcher, Scenario
+from sojourn.timing.expected import expected
+
+Row = dict[str, object]
+COLUMNS = ("cell", "policy", "updates", "bound", "generic", "generic_step", "calibrated", "calibrated_step")
+MEASURED: dict[str, Any] = {"gradients": 400, "points": 3}
+
+
+def predicted(results: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """What is written down, by cell and policy; a number that is not there is not in it."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for path in sorted(results.glob("predictions-*.csv")):
+        for row in read_csv(path, "predictions", COLUMNS):
+            facts = {key: float(row[key]) for key in COLUMNS[2:] if row[key]}
+            found.setdefault(row["cell"], {})[row["policy"]] = facts
+    return found
+
+
+def predict_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
+    """Write down what is said of these cells, one file per problem and part."""
+    results.mkdir(parents=True, exist_ok=True)
+    known = predicted(results)
+    wanted = [cell for cell in cells if not (cell.held_out and cell.name in known)]
+    if count:
+        print(f"{sum(len(policies(cell)) for cell in wanted)} policies in {len(wanted)} cells to predict")
+        return
+    for path, mine in _files(wanted, results).items():
+        rows: dict[tuple[object, object], Row] = {
+            (row["cell"], row["policy"]): dict(row)
+            for row in (read_csv(path, "predictions", COLUMNS) if path.exists() else ())
+        }
+        for cell in mine:
+            rows = {key: row for key, row in rows.items() if key[0] != cell.name}
+            rows |= {(cell.name, row["policy"]): row for row in said_of(cell, results)}
+            write_csv(path, list(rows.values()), read_back=True)
+        print(f"{path.name}: {len(mine)} cells", flush=True)
+
+
+def _files(cells: Sequence[Cell], results: Path) -> dict[Path, list[Cell]]:
+    found: dict[Path, list[Cell]] = {}
+    for cell in cells:
+        part = "held-out" if cell.held_out else "development"
+        found.setdefault(results / f"predictions-{cell.work.name}-{part}.csv", []).append(cell)
+    return found
+
+
+def said_of(cell: Cell, results: Path) -> list[Row]:
+    """One row per policy."""
+    from sojourn.planning.twin import predict
+
+    made = policies(cell)
+    models = {"generic": Landscape.generic()}
+    path = calibration_of(cell, results)
+    if path.exists():
+        models["calibrated"] = Calibration.load(path).landscape(cell.fleet)
+    said: dict[str, Row] = {name: {**dict.fromkeys(COLUMNS, ""), "cell": cell.name, "policy": name} for name in made}
+    for name, policy in made.items():
+        said[name]["updates"] = f"{updates_in(cell, policy):.6g}"
+        said[name]["bound"] = f"{bound_of(cell, policy):.6g}"
+    for key, landscape in models.items():
+        for one in predict(cell.fleet, [_linear(policy) for policy in made.values()], cell.time, landscape):
+            said[one.policy.name][key] = f"{one.loss:.6g}"
+            said[one.policy.name][f"{key}_step"] = f"{one.step_size:.6g}"
+    return list(said.values())
+
+
+def _linear(policy: Policy) -> Policy:
+    """The policy under the name that the model of training knows its rule by."""
+    return replace(policy, algorithm=policy.algorithm.replace("ca2fl:CA2FL", "ca2fl"))
+
+
+def bound_of(cell: Cell, policy: Policy) -> float:
+    """Theorem 1 in the time given, at its best step: with shares for p, as if every update were weighed by 1/(n s)."""
+    found = expected(cell.fleet, policy.plan, Scenario(Dispatcher(policy.dispatcher)))
+    share, fleet = found.share, cell.fleet
+    weights = np.full(fleet.groups, 1 / fleet.clients)
+    S1, S2 = sums(share, found.staleness() * share, weights, fleet.count)
+    steps, tasks = found.throughput * cell.time, policy.plan.concurrency
+    eta = min(best_step(steps, tasks, S1, S2, WORKED_EXAMPLE), largest_step(tasks, S1, S2, WORKED_EXAMPLE))
+    value = bound(eta, steps, tasks, S1, S2, WORKED_EXAMPLE)
+    return value if math.isfinite(value) else math.inf
+
+
+def calibration_of(cell: Cell, results: Path) -> Path:
+    """Where the constants of a problem on a fleet with a partition lie; the budget plays no part."""
+    return results / "calibrations" / f"{cell.name.rpartition('-')[0]}.toml"
+
+
+def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
+    """Measure what is not measured yet: a few hundred gradients of training examples along a short training."""
+    from sojourn.facade import calibrate
+
+    wanted = {calibration_of(cell, results): cell for cell in cells if not calibration_of(cell, results).exists()}
+    print(f"{len(wanted)} calibrations of about {MEASURED['gradients']} gradients at {MEASURED['points']} models each")
+    for path, cell in {} if count else wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        run: dict[str, Any] = {
+            "partition": cell.dealt(),
+            "time": cell.time,
+            "step_size": cell.work.start / 2,
+            **cell.work.keys(),
+        }
+        calibrate(cell.fleet, policies(cell)[ROBUST].plan, **MEASURED, **run).save(path)
+        print(path.name, flush=True)

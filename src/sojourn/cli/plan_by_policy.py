@@ -1,0 +1,121 @@
+"""`sojourn plan`: a policy for a time, the usual ones beside it, and why."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from sojourn.planning.advice import Advice
+
+FEW = 12  # groups that are shown one by one
+
+
+def plan_by_policy(
+    fleet: Path,
+    *,
+    time: str | None,
+    concurrency: str | None,
+    cap: str | None,
+    correction: float | None,
+    most_tasks: str | None,
+    most_staleness: float | None,
+    pictures: Path | None,
+    out: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """The robust policy."""
+    from sojourn.cli.arguments import check_free, tasks_of, whole
+    from sojourn.cli.show import attempts, to_json
+    from sojourn.errors import InvalidInput
+    from sojourn.fleet import Fleet
+    from sojourn.folders import check_folder
+    from sojourn.plan_text import cap_of
+    from sojourn.planning.advice import advise
+    from sojourn.planning.policy import Wishes
+
+    check_free(overwrite, out, what="plan file")
+    if pictures is not None:
+        check_folder(pictures)
+    loaded = Fleet.load(fleet)
+    if time is None:
+        raise InvalidInput("--time is missing: the time that training may take, for example --time 1h")
+    wishes = Wishes(
+        tasks_of(concurrency),
+        1 if cap is None else cap_of(loaded, cap),
+        correction,
+        None if most_tasks is None else whole("most-tasks", most_tasks),
+        float("inf") if most_staleness is None else most_staleness,
+    )
+    advice = advise(loaded, time, wishes)
+    with attempts() as attempt:
+        if out is not None:
+            attempt(_save, advice, out)
+        if as_json:
+            typer.echo(to_json({"command": "plan", **advice.facts()}))
+        else:
+            print_advice(advice, fleet, out)
+        if pictures is not None:
+            attempt(_draw, advice, pictures)
+
+
+def print_advice(advice: "Advice", file: Path, out: Path | None) -> None:
+    """The plan by groups, the policies side by side, then sentences."""
+    from sojourn.cli.show import number, say, table
+    from sojourn.durations import shown
+
+    plan, fleet = advice.plan, advice.fleet
+    shares, stale = plan.promises["share"], plan.promises["staleness"]
+    table(
+        f"{plan.concurrency:,} tasks in flight, {advice.rows[0].updates:.4g} updates in {shown(advice.time)}",
+        ["group", "clients", "rate", "share of updates", "staleness"],
+        [
+            [
+                fleet.name[g],
+                f"{fleet.count[g]:,}",
+                number(float(fleet.rate[g]), 4),
+                f"{100 * fleet.count[g] * shares[g]:.3g}%",
+                number(stale[g], 4),
+            ]
+            for g in range(fleet.groups)
+        ],
+        most=FEW,
+    )
+    learnt = any(row.loss is not None for row in advice.rows)
+    table(
+        "other policies in the same time",
+        ["policy", "tasks", "updates", "staleness", "slowest", "idle", *(["loss"] if learnt else [])],
+        [
+            [
+                row.policy.name,
+                f"{row.policy.plan.concurrency:,}",
+                number(row.updates, 4),
+                number(row.staleness, 4),
+                number(row.slowest, 4),
+                number(row.idle, 3),
+                *([number(row.loss, 3) if row.loss is not None else "-"] if learnt else []),
+            ]
+            for row in advice.rows
+        ],
+    )
+    say("staleness: mean over updates, in updates; slowest: of the stalest clients; idle: clients without work")
+    for sentence in advice.why:
+        say(sentence)
+    plan_file = out or "plan.json"
+    say(f"train with: sojourn tune {file} --plan {plan_file} --time {advice.time:g} --data digits --out tuned.json")
+
+
+def _save(advice: "Advice", path: Path) -> None:
+    from sojourn.cli.show import say
+
+    advice.save(path)
+    say(f"wrote {path}", err=True)
+
+
+def _draw(advice: "Advice", folder: Path) -> None:
+    from sojourn.cli.show import say
+    from sojourn.report.advice_figure import advice_pictures
+
+    for path in advice_pictures(advice, folder):
+        say(f"wrote {path}", err=True)

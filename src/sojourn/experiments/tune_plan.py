@@ -1,0 +1,215 @@
+"""A plan with a step size that pays: chosen around a guess, by halving, in a folder.
+
+cells/       every trial, an ordinary folder of a run
+tuning.csv   a row for every trial at every length with every seed
+
+Called again with the same folder, only what is missing is trained. The grid grows where a best lies at its edge, as
+that of a comparison does: first among the shortest trials, where it costs least, then by what the long ones say.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, isfinite, nan
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from sojourn.csv_file import write_csv
+from sojourn.errors import InvalidInput, SojournError
+from sojourn.experiments.cells import Cell, find
+from sojourn.experiments.grid_search import Grids, Scores, search
+from sojourn.experiments.halving import halve
+from sojourn.experiments.plan_tuning import AROUND, CLOSER, WIDE, PlanTuning, Trial, grid
+from sojourn.experiments.run_cells import Swept, run_cells
+from sojourn.experiments.train_cells import check_cells
+from sojourn.folders import check_folder
+from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.trainer import TUNING
+from sojourn.plan import Plan
+from sojourn.tabular import Tabular
+
+Train = Callable[[Sequence[Cell]], Swept]
+Phase = Callable[[str], None]
+
+
+@dataclass(eq=False, repr=False)
+class TunedPlan(Tabular):
+    """What tuning has come to; it can be handed on wherever a plan is wanted."""
+
+    plan: Plan
+    """The plan; with what was chosen once all is known."""
+    chosen: Trial | None = None
+    """What was chosen; None = not all is known yet."""
+    guess: float | None = None
+    """Where the step size was looked for; None = nobody had named one."""
+    edge: str = ""
+    """`lower` or `upper`, where the best step size is the least or the largest tried all the same."""
+    lengths: tuple[float, ...] = (1.0,)
+    """Shares of the budget that trials were trained for."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """A row for every trial at every length with every seed."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Errors of trials, by their names."""
+    open: int = 0
+    """Trials that have not ended."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it early."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether a step size was chosen."""
+        return self.chosen is not None
+
+    @property
+    def step_size(self) -> float | None:
+        """The step size that was chosen."""
+        return None if self.chosen is None else self.chosen.step_size
+
+    @property
+    def loss(self) -> float:
+        """Its mean held-out loss at the end of the budget."""
+        return nan if self.chosen is None else self.means()[self.chosen][1.0]
+
+    def means(self) -> dict[Trial, dict[float, float]]:
+        """Mean held-out loss over the seeds of each trial, by length; inf = one of them diverged."""
+        losses: dict[Trial, dict[float, list[float]]] = {}
+        for row in self.rows:
+            trial = Trial(row["step_size"], row["correction"], row["buffer"])
+            losses.setdefault(trial, {}).setdefault(row["rung"], []).append(row["loss"])
+        return {
+            one: {rung: fmean(each) for rung, each in mine.items()} for one, mine in sorted(losses.items(), key=_by)
+        }
+
+    def _title(self) -> str:
+        if self.chosen is None:
+            return f"Tuning of a plan, not complete: {len(self.rows)} runs so far"
+        return f"Tuned plan: step size {self.chosen.step_size:g}, held-out loss {self.loss:.4g}, {len(self.rows)} runs"
+
+    def _table(self) -> dict[str, list[Any]]:
+        means = self.means()
+        found: dict[str, list[Any]] = {key: [getattr(one, key) for one in means] for key in Trial._fields}
+        found = {key: values for key, values in found.items() if any(one is not None for one in values)}
+        return found | {share(rung): [mine.get(rung, nan) for mine in means.values()] for rung in self.lengths}
+
+
+def share(rung: float) -> str:
+    """A rung in words.
+
+    >>> share(1 / 9), share(0.3), share(1.0)
+    ('loss at 1/9', 'loss at 3/10', 'loss at the end')
+    """
+    return "loss at the end" if rung == 1 else f"loss at {Fraction(rung).limit_denominator(100)}"
+
+
+def _by(pair: tuple[Trial, Any]) -> tuple[float, ...]:
+    trial = pair[0]
+    return (-1.0 if trial.correction is None else trial.correction, trial.buffer or 0, trial.step_size)
+
+
+def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
+    """Choose, and write every trial down; options are those of `run_cells`."""
+    check_folder(folder)
+    first = tuning.cell(tuning.combinations(tuning.first or WIDE[0])[0], tuning.lengths[0], tuning.seeds[0])
+    check_cells([first], options.get("on", "here"))
+    found = choose(tuning, folder, lambda cells: run_cells(cells, folder, **options), phase)
+    if found.rows:
+        write_csv(Path(folder) / "tuning.csv", found.rows)
+    return found
+
+
+def tuned_step(config: TrainConfig, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
+    """The step size that is best for a run, by trials in its folder; an interrupt is one."""
+    if config.step_size is not None:
+        raise InvalidInput(f"step_size {config.step_size:g} and tune exclude each other, got both; give one of them")
+    place = Path(folder) / TUNING
+    found = tune_plan(PlanTuning(config), place, phase, **options)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    if found.step_size is None:
+        name, why = next(iter(found.failures.items()), ("a trial", "another process is at it"))
+        raise SojournError(f"the step size could not be tuned in {place}: {name}: {why}")
+    return found
+
+
+def choose(tuning: PlanTuning, folder: str | Path, train: Train, phase: Phase | None = None) -> TunedPlan:
+    """Choose; `train` sees to it that cells end."""
+    found = TunedPlan(tuning.plan, guess=tuning.first, lengths=tuning.lengths)
+    look = _Look(tuning, Path(folder), train, found, phase or (lambda text: None))
+    begin = WIDE if found.guess is None else AROUND
+    sizes = grid(found.guess or 1.0, begin)
+    if len(tuning.lengths) > 1 or found.guess is None:
+        wide = search(look.grids(sizes), tuning.extensions, look.shortly)
+        if not wide.whole:
+            return found
+        best = next(iter(wide.chosen.values()))
+        sizes = grid(best, CLOSER) if found.guess is None else next(iter(wide.grids.values()))
+    searched = search(look.grids(sizes), tuning.extensions, look.by_halving)
+    if not searched.whole or look.best is None:
+        return found
+    if not isfinite(look.best[1]):
+        tried = sorted({row["step_size"] for row in found.rows})
+        raise SojournError(
+            f"it diverged at every step size from {tried[0]:g} to {tried[-1]:g}; give a smaller guess, or look at the "
+            "data and the model"
+        )
+    found.chosen, found.edge = look.best[0], next(iter(searched.edge.values()), "")
+    found.plan = tuning.tuned(found.chosen)
+    return found
+
+
+class _Look:
+    """How grids of step sizes are looked at, with what was found on the way."""
+
+    def __init__(self, tuning: PlanTuning, folder: Path, train: Train, found: TunedPlan, phase: Phase) -> None:
+        self._tuning, self._folder, self._train, self._found, self._phase = tuning, folder, train, found, phase
+        self._seen: set[tuple[Trial, float]] = set()
+        self.best: tuple[Trial, float] | None = None
+
+    def grids(self, sizes: tuple[float, ...]) -> Grids:
+        """The same step sizes for every combination."""
+        return {one.combination: sizes for one in self._tuning.combinations(1.0)}
+
+    def shortly(self, grids: Grids) -> Scores | None:
+        """Every trial at the shortest rung."""
+        return self._of_the_best(grids, self._judged(self._trials(grids), self._tuning.lengths[0]))
+
+    def by_halving(self, grids: Grids) -> Scores | None:
+        """The best of each rung at the next; those that did not come to the last are out of the question."""
+        return self._of_the_best(grids, halve(self._trials(grids), self._tuning.lengths, self._judged))
+
+    def _trials(self, grids: Grids) -> list[Trial]:
+        return self._tuning.combinations(*next(iter(grids.values())))
+
+    def _of_the_best(self, grids: Grids, scores: dict[Trial, float] | None) -> Scores | None:
+        """Scores of the combination that was best: its edges alone are a reason to look further."""
+        if scores is None:
+            return None
+        best = min(scores, key=scores.__getitem__)
+        self.best = best, scores[best]
+        name = best.combination
+        return {name: {size: scores.get(best._replace(step_size=size), inf) for size in grids[name]}}
+
+    def _judged(self, trials: Sequence[Trial], rung: float) -> dict[Trial, float] | None:
+        """Mean held-out loss of trials at a rung; one run that diverged is enough for the worst."""
+        found, cells = self._found, self._tuning.cells(trials, rung)
+        self._phase(f"{len(trials)} trials to {rung:.3g} of the budget")
+        swept = self._train([cell for _, _, cell in cells])
+        found.failures |= swept.failures
+        found.interrupted = swept.interrupted
+        ended = find([cell for _, _, cell in cells], self._folder)
+        losses: dict[Trial, list[float]] = {trial: [] for trial in trials}
+        for trial, seed, cell in cells:
+            if cell.hash not in ended:
+                continue
+            one = ended[cell.hash]
+            loss = inf if one.diverged else one.last["test_loss"]
+            losses[trial].append(loss if isfinite(loss) else inf)
+            if (trial, rung) not in self._seen:
+                facts = {"rung": rung, **trial._asdict(), "seed": seed, "loss": losses[trial][-1]}
+                found.rows.append({**facts, "accuracy": one.last["accuracy"], "cell": cell.hash})
+        self._seen |= {(trial, rung) for trial in trials}
+        found.open = sum(cell.hash not in ended for _, _, cell in cells)
+        if found.open or found.interrupted:
+            return None
+        return {trial: fmean(values) for trial, values in losses.items()}

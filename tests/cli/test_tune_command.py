@@ -1,0 +1,86 @@
+"""`sojourn tune` and `sojourn train --tune`: on digits, small."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import sojourn
+from sojourn import Fleet, InvalidInput, Plan
+from sojourn.cli.main import app
+from sojourn.planning.policy import robust
+
+FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
+WORDS = ["--partition", "classes(k=2)", "--model", "logistic", "--batch-size", "8", "--device", "cpu", "--steps", "60"]
+KEYS = {"partition": "classes(k=2)", "model": "logistic", "batch_size": 8, "device": "cpu", "steps": 60}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FLEET.save("fleet.csv")
+    robust(FLEET).save("plan.json")
+    return tmp_path
+
+
+def called(*words, code=0):
+    shown = CliRunner().invoke(app, [words[0], "fleet.csv", "--plan", "plan.json", *WORDS, *words[1:]])
+    if code == 0:
+        assert shown.exit_code == 0, (shown.output, shown.exception)
+    return shown
+
+
+def test_a_plan_is_written_with_its_step_size_and_a_second_call_reads_what_is_done(home):
+    shown = called("tune", "--guess", "0.4", "--seeds", "1", "--jobs", "1")
+    plan = Plan.load("tuned.json")
+    assert plan.step_size is not None
+    assert (plan.concurrency, plan.cap.tolist(), plan.schedule) == (10, [1, 1], "linear(end=budget)")
+    assert re.search(rf"step size {plan.step_size:g}: held-out loss", shown.output)
+    assert "the guess" in shown.output
+    before = {path: path.stat().st_mtime_ns for path in home.glob("tuning/cells/*/*")}
+    again = json.loads(called("tune", "--guess", "0.4", "--seeds", "1", "--jobs", "1", "--json").stdout)
+    assert again["chosen"]["step_size"] == plan.step_size
+    assert len(again["trials"]) >= 7
+    assert before == {path: path.stat().st_mtime_ns for path in home.glob("tuning/cells/*/*")}
+
+
+def test_another_file_is_not_written_over(home):
+    (home / "tuned.json").write_text("mine")
+    shown = called("tune", "--guess", "0.4", code=2)
+    assert isinstance(shown.exception, InvalidInput)
+    assert "exists already" in str(shown.exception)
+    shown = called("tune", "--out", "plan.json", code=2)
+    assert "plan.json exists already" in str(shown.exception)
+
+
+def test_a_plan_without_a_step_size_is_trained_at_the_usual_one_and_the_way_out_is_said(home):
+    shown = called("train", "--out", "run")
+    assert "the plan has no step size: 0.1 is used; --tune chooses one, or: sojourn tune fleet.csv" in shown.output
+    assert "--plan plan.json" in shown.output
+    assert sojourn.Run("run").config["step_size"] == 0.1
+    shown = called("train", "--step-size", "0.2", "--out", "named")
+    assert "no step size" not in shown.output
+
+
+def test_a_run_may_be_tuned_first_here_and_in_python_with_the_same_result(home):
+    shown = called("train", "--tune", "--out", "run")
+    run = sojourn.Run("run")
+    chosen = re.search(r"step size (\S+): held-out loss", shown.output)
+    assert chosen is not None
+    assert run.config["step_size"] == float(chosen[1])
+    assert (home / "run" / "tuning" / "tuning.csv").exists()
+    assert run.config["holdout"] == 0.0
+    again = sojourn.train(FLEET, robust(FLEET), tune=True, folder="python", progress=False, **KEYS)
+    assert again.config["step_size"] == run.config["step_size"]
+    assert again.last["test_loss"] == run.last["test_loss"]
+    with pytest.raises(InvalidInput, match=r"step_size 0\.1 and tune exclude each other"):
+        sojourn.train(FLEET, robust(FLEET), tune=True, step_size=0.1, **KEYS)
+
+
+def test_what_tune_returns_is_a_plan_to_train(home):
+    found = sojourn.tune(FLEET, robust(FLEET), guess=0.4, seeds=1, jobs=1, **KEYS)
+    assert (found.complete, found.plan.step_size) == (True, found.step_size)
+    assert {"step_size", "loss at the end"} <= set(found.to_pandas().columns)
+    run = sojourn.train(FLEET, found, progress=False, **KEYS)
+    assert run.config["step_size"] == found.step_size

@@ -1,0 +1,110 @@
+"""The robust policy, and what is usual beside it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sojourn
+from sojourn import Fleet, Plan, analyze
+from sojourn.errors import InvalidInput
+from sojourn.planning.advice import advise
+from sojourn.planning.policy import Wishes, robust
+
+FLEET = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
+
+
+def row(advice, name):
+    return next(row for row in advice.rows if name in row.policy.name)
+
+
+def test_the_answer_without_data_is_one_task_per_client_half_corrected_and_decaying():
+    plan = robust(FLEET)
+    assert (plan.concurrency, plan.one_each, plan.correction) == (100, True, 0.5)
+    assert (plan.schedule, plan.step_size, plan.buffer) == ("linear(end=budget)", None, None)
+
+
+def test_its_throughput_shares_and_staleness_are_exact():
+    promises = advise(FLEET, 1000).plan.promises
+    assert promises["throughput"] == pytest.approx(730, rel=1e-12)
+    assert promises["staleness"] == pytest.approx([90.25, 729], rel=1e-9)
+    assert promises["share"] == pytest.approx([8 / 730, 1 / 730], rel=1e-12)
+    assert promises["steps"] == pytest.approx(730_000, rel=1e-12)
+
+
+def test_policies_stand_side_by_side_with_what_the_same_time_is_worth():
+    found = advise(FLEET, "1h")
+    names = [one.policy.name for one in found.rows]
+    assert [name.split()[0].rstrip(",:") for name in names] == [
+        "robust",
+        "idle",
+        "routed",
+        "AsyncSGD",
+        "FedBuff",
+        "the",
+    ]
+    assert row(found, "AsyncSGD").updates == pytest.approx(3600 * analyze(FLEET, Plan.uniform(FLEET, 100)).throughput)
+    assert row(found, "idle").idle == pytest.approx(50)
+    assert row(found, "robust").idle == row(found, "robust").waiting == 0
+    assert row(found, "FedBuff").steps == pytest.approx(row(found, "FedBuff").updates / 10)
+    assert row(found, "AsyncSGD").waiting > 80
+    assert row(found, "paper's").policy.plan.concurrency < 20
+
+
+def test_the_reasons_speak_of_this_fleet():
+    said = " ".join(advise(FLEET, 1000).why)
+    assert "8.04 times as many updates" in said
+    assert "8 times as fast as the slowest" in said
+    assert "correction 1" in said
+    same = " ".join(advise(Fleet.of(all=(10, 1.0)), 1000).why)
+    assert "All clients are about equally fast" in same
+
+
+def test_wishes_are_kept():
+    assert robust(FLEET, Wishes(concurrency=30)).concurrency == 30
+    assert robust(FLEET, Wishes(most_tasks=30)).concurrency == 30
+    assert robust(FLEET, Wishes(most_tasks=3000)).concurrency == 100
+    assert robust(FLEET, Wishes(correction=1.0)).correction == 1
+    assert robust(FLEET, Wishes(correction=0.0)).correction == 0
+    assert np.isinf(robust(FLEET, Wishes(cap=None)).cap).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1, 1000))
+def test_the_most_tasks_are_taken_with_which_nobody_is_staler_than_allowed(limit):
+    plan = robust(FLEET, Wishes(most_staleness=limit))
+    assert analyze(FLEET, plan).staleness().max() <= limit
+    if plan.concurrency < 100:
+        more = Plan.uniform(FLEET, plan.concurrency + 1, cap=1)
+        assert analyze(FLEET, more).staleness().max() > limit
+
+
+def test_a_number_of_tasks_and_a_staleness_that_exclude_each_other_are_refused():
+    with pytest.raises(InvalidInput, match="with 100 tasks in flight the stalest client has a mean staleness of 729"):
+        robust(FLEET, Wishes(concurrency=100, most_staleness=50))
+
+
+def test_the_door_takes_a_time_or_an_objective():
+    assert sojourn.make_plan(FLEET, time="1 min").time == 60
+    assert sojourn.make_plan(FLEET, time=5, concurrency=7).plan.concurrency == 7
+    with pytest.raises(InvalidInput, match="make_plan needs a time"):
+        sojourn.make_plan(FLEET)
+    with pytest.raises(InvalidInput, match="got both"):
+        sojourn.make_plan(FLEET, sojourn.goal(time=5), time=5)
+    with pytest.raises(InvalidInput, match="has no setting 'search'"):
+        sojourn.make_plan(FLEET, time=5, search="grid")
+    with pytest.raises(InvalidInput, match="time must be positive and finite"):
+        sojourn.make_plan(FLEET, time=0)
+
+
+@pytest.mark.parametrize("fleet", [Fleet.of(one=(1, 2.0)), Fleet.of(two=(2, 2.0)), Fleet.of(a=(3, 1.0), b=(1, 1e-6))])
+def test_small_and_odd_fleets_get_a_plan_too(fleet):
+    found = advise(fleet, 10)
+    assert found.plan.concurrency == fleet.clients
+    assert all(np.isfinite(one.updates) for one in found.rows)
+
+
+def test_a_million_clients_are_planned_for():
+    found = advise(Fleet.of(phones=(900_000, 0.01), tablets=(100_000, 0.1)), "1 day")
+    assert found.plan.concurrency == 1_000_000
+    assert found.plan.promises["throughput"] == pytest.approx(19_000)
