@@ -21,13 +21,14 @@ from sojourn.cli.arguments import whole
 from sojourn.cli.cell_options import part_of
 from sojourn.cli.comparison_words import content_of
 from sojourn.cli.main import app
-from sojourn.cli.plan import _share
+from sojourn.cli.plan_by_bound import _share
 from sojourn.constants import Constants
 from sojourn.experiments.cells import Cell, EndedCell, ended
 from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.statistics import Target
 from sojourn.experiments.sweep import Grid
 from sojourn.experiments.training import train
+from sojourn.landscape import Landscape
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.load import load_dataset, load_problem
@@ -212,6 +213,17 @@ residuals = [0.1, 0.1]
 noise = { value = [0.1, 0.2], low = [0.0, 0.1], high = [0.2, 0.3] }
 heterogeneity = { value = [0.1, 0.2], low = [0.0, 0.1], high = [0.2, 0.3] }
 """
+LANDSCAPE = """[calibration]
+schema = 1
+[calibration.landscape]
+curvature = [2.0, 1.0]
+loss = 5.0
+noise = 1.0
+heterogeneity = 0.5
+between = 0.5
+source = "measured"
+intervals = { noise = [0.5, inf] }
+"""
 RUN_FILE = """fleet = "fleet.csv"
 steps = 20
 algorithm = "fedbuff(size=2)"
@@ -317,6 +329,10 @@ FILES: dict[str, Reader] = {
     "availability in CSV": Reader(Availability.load, ("group,from,to\nfast,0,5\nfast,6,7.5\n,1,2\n",), ".csv"),
     "constants": Reader(Constants.load, (CONSTANTS, "A = 100.0\nL = 1.0\nB = 20.0\n"), ".toml"),
     "calibration": Reader(Calibration.load, (CALIBRATION,), ".toml"),
+    "landscape": Reader(
+        Landscape.load, (LANDSCAPE, "curvature = [1.0]\nloss = 2\nnoise = 3\nheterogeneity = 4\n"), ".toml"
+    ),
+    "landscape of a calibration": Reader(lambda path: Calibration.load(path).landscape(), (CALIBRATION,), ".toml"),
     "run file": Reader(TrainConfig.load, (RUN_FILE,), ".toml"),
     "comparison file": Reader(_comparison, (COMPARISON,), ".toml"),
     "sweep file": Reader(lambda path: Grid.load(path).cells(), (SWEEP,), ".toml"),

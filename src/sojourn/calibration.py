@@ -76,8 +76,19 @@ class Calibration:
         between = self.between
         if fleet is not None and len(set((1 / fleet.rate + fleet.link_time).tolist())) == 1:
             between = Measured(0.0, 0.0, 0.0)
-        parameters = int(self.run.get("parameters", DIRECTIONS))
+        if not self.points or not all(one.eigenvalues and one.residuals for one in self.points):
+            raise InvalidInput(
+                "a landscape needs points with curvatures, got none; measure anew with sojourn calibrate"
+            )
+        parameters = whole(self.run.get("parameters", DIRECTIONS), "parameters", least=1)
         return measured_landscape(self.points, self.A, self.lowest, between, self.confidence, parameters)
+
+    def landscape_if_any(self) -> Landscape | None:
+        """The same, or None where the loss does not curve upwards: no quadratic is like it."""
+        try:
+            return self.landscape()
+        except InvalidInput:
+            return None
 
     @property
     def notes(self) -> list[str]:
@@ -123,6 +134,7 @@ class Calibration:
         four = {key: getattr(self, key)._asdict() for key in KEYS}
         plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
         points = [_row(one) for one in self.points]
+        land = self.landscape_if_any()
         more = {"between": self.between._asdict(), "lowest": _lowest(self.lowest)}
         return {
             **four,
@@ -130,7 +142,7 @@ class Calibration:
             "points": points,
             "run": dict(self.run),
             **more,
-            "landscape": self.landscape().content(),
+            "landscape": land.content() if land else None,
         }
 
 
@@ -198,8 +210,10 @@ def _lines(found: Calibration) -> Iterator[str]:
     yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})
     yield "\n[calibration.run]"
     yield from _pairs(found.run)
-    yield "\n[calibration.landscape]  # what the twin knows"
-    yield from _pairs(found.landscape().content())
+    land = found.landscape_if_any()
+    if land is not None:
+        yield "\n[calibration.landscape]  # what the twin knows"
+        yield from _pairs(land.content())
     for one in found.points:
         yield "\n[[calibration.point]]"
         yield from _pairs(_row(one))

@@ -18,12 +18,14 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from sojourn.errors import InvalidInput
 from sojourn.landscape import DIRECTIONS, Landscape
 from sojourn.measured import LowestMeasured, Measured, PointMeasured
 from sojourn.types import Floats
 
 Point = TypeVar("Point")
 DRAWS = 2000
+FAR = 1e60  # no number that was measured
 STEEPEST = 4.0  # power of a tail, where little or nothing of the trace is left for it
 
 
@@ -48,8 +50,8 @@ def fit_line(above: Floats, values: Sequence[Measured], confidence: float) -> Li
         return Line(Measured(0.0, 0.0, 0.0), Measured(0.0, 0.0, 0.0))
     wide = NormalDist().inv_cdf((1 + confidence) / 2)
     errors = np.array([max(one.high - one.value, one.value - one.low) for one in values]) / wide
-    least = 1e-9 * max(seen.max(), errors.max())
-    variance = _scattered(above, seen, np.square(np.clip(errors, least, 1e150)))
+    least = max(1e-9 * max(seen.max(), errors.max()), 1e-100)
+    variance = _scattered(above, seen, np.square(np.clip(errors, least, 1e120)))
     slope, floor = _lines(above, seen[None], 1 / variance)
     drawn = slope[0] * above + floor[0] + np.sqrt(variance) * np.random.default_rng(0).normal(size=(DRAWS, seen.size))
     ends = [(1 - confidence) / 2, (1 + confidence) / 2]
@@ -155,6 +157,7 @@ def measured_landscape(
     Where the lowest loss was not measured (some of the examples cannot tell it), it is taken to be zero, if that is
     possible.
     """
+    _check(points, gap, lowest, confidence)
     kept, first = settled(points), points[0].loss.value
     if lowest is None and isfinite(gap.high):
         gap = Measured(first, min(gap.low, first), max(gap.high, first))
@@ -174,6 +177,21 @@ def measured_landscape(
     values = {key: one.value for key, one in found.items()}
     curvature = tuple(fit_spectrum(kept, parameters).tolist())
     return Landscape(curvature, **values, lowest=least, source="measured", intervals=ends)
+
+
+def _check(points: Sequence[PointMeasured], gap: Measured, lowest: LowestMeasured | None, confidence: float) -> None:
+    """Files may hold anything."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; measure anew")
+    rows: list[PointMeasured | LowestMeasured] = [*points, *([lowest] if lowest is not None else [])]
+    sizes = [end for one in rows for end in (*one.sigma2_mean, *one.G2_mean)]
+    plain = [one.loss.value for one in rows] + [gap.value, gap.low]
+    plain += [size for one in points for size in (*one.eigenvalues, *one.residuals, *(one.trace or ()))]
+    plain += [value for one in rows for value in (one.sigma2_mean.value, one.G2_mean.value)]
+    if not all(abs(one) < FAR for one in plain) or not all(one >= 0 for one in sizes):
+        raise InvalidInput(
+            "a landscape needs finite numbers, and no negative noise; measure anew with sojourn calibrate"
+        )
 
 
 def _range(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:

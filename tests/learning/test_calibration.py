@@ -650,6 +650,17 @@ def test_a_file_without_a_landscape_still_yields_one_from_its_points(fleet, tmp_
         Landscape.load(tmp_path / "old.toml")
 
 
+def test_a_loss_that_does_not_curve_upwards_is_saved_without_a_landscape(fleet, tmp_path):
+    found = measured(fleet, steps=30)
+    flat = replace(found, points=tuple(replace(one, eigenvalues=(-1.0,), residuals=(0.0,)) for one in found.points))
+    flat.save(tmp_path / "flat.toml")
+    assert Calibration.load(tmp_path / "flat.toml") == flat
+    assert "calibration.landscape" not in (tmp_path / "flat.toml").read_text()
+    assert flat.content()["landscape"] is None
+    with pytest.raises(InvalidInput, match="curvature must hold positive numbers"):
+        flat.landscape()
+
+
 def test_older_files_are_read_and_say_that_their_numbers_are_those_of_the_clients_asked(fleet, tmp_path):
     found = replace(measured(fleet, steps=30), asked=7)
     found.save(tmp_path / "new.toml")

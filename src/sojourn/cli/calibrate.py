@@ -12,6 +12,7 @@ from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
     from sojourn.calibration import Calibration
+    from sojourn.landscape import Landscape
     from sojourn.learning.run.config import TrainConfig
     from sojourn.measured import Measured
 
@@ -129,8 +130,14 @@ def _print(found: "Calibration") -> None:
         ]
         for one in found.points
     ]
+    land = found.landscape_if_any()
+    if land is None:
+        table(
+            "at points of a short training", heads, rows, [*_notes(found), "no curvature was met that the twin can use"]
+        )
+        return
     table("at points of a short training", heads, rows)
-    table("What the twin knows", ["", "measured", level, "meaning"], _twin_rows(found), _notes(found))
+    table("What the twin knows", ["", "measured", level, "meaning"], _twin_rows(found, land), _notes(found))
 
 
 _TWIN = {
@@ -143,12 +150,11 @@ _TWIN = {
 }
 
 
-def _twin_rows(found: "Calibration") -> list[list[str]]:
+def _twin_rows(found: "Calibration", land: "Landscape") -> list[list[str]]:
     from sojourn.cli.show import number
     from sojourn.measured import Measured
     from sojourn.measured_landscape import settled
 
-    land = found.landscape()
     ends = {**land.intervals}
     shown = [Measured(getattr(land, key), *ends[key]) for key in _TWIN]
     rows = [
