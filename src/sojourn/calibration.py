@@ -7,13 +7,17 @@ measured stands below in the table `calibration`. It holds no data.
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sojourn.constants import Constants
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_toml, write_text
+from sojourn.fleet import Fleet
+from sojourn.landscape import DIRECTIONS, Landscape
+from sojourn.measured import LowestMeasured, Measured, PointMeasured
+from sojourn.measured_landscape import measured_landscape
 from sojourn.shown import quoted
 from sojourn.values import items, number, numbers, table, whole
 from sojourn.version import __version__
@@ -21,56 +25,8 @@ from sojourn.version import __version__
 SCHEMA = 1
 CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
 KEYS = ("A", "L", "sigma2", "G2")
+UNKNOWN = Measured(0.0, 0.0, 1.0)  # a part of which nothing is known
 PLAIN = ("confidence", "clients", "asked", "gradients", "products", "exact")
-
-
-class Measured(NamedTuple):
-    """A number and its interval."""
-
-    value: float
-    """The estimate."""
-    low: float
-    """Lower end."""
-    high: float
-    """Upper end."""
-
-
-@dataclass(frozen=True)
-class PointMeasured:
-    """What was measured at one point of a training."""
-
-    step: int
-    """Updates received before."""
-    time: float
-    """Virtual time."""
-    loss: Measured
-    """The objective."""
-    gradient2: float
-    """Squared norm of its gradient."""
-    L: Measured
-    """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
-    secant: float
-    """Change of the mean gradient along one step downhill of the training's size, over the length of the step."""
-    curvature: float
-    """Largest curvature of the mean loss alone."""
-    lowest: float
-    """Lowest curvature of the mean loss that was seen."""
-    sigma2: Measured
-    """Variance of a stochastic gradient, of the client where it is largest; extrapolated to those not asked."""
-    sigma2_mean: Measured
-    """The same, mean over the clients."""
-    G2: Measured
-    """Squared distance of a client's gradient from the mean gradient, where it is largest; extrapolated likewise."""
-    G2_mean: Measured
-    """The same, mean over the clients."""
-    eigenvalues: tuple[float, ...]
-    """Leading curvatures of the mean loss, falling."""
-    residuals: tuple[float, ...]
-    """Distance from each within which an eigenvalue lies."""
-    noise: tuple[Measured, ...]
-    """Mean variance of a stochastic gradient along the direction of each."""
-    heterogeneity: tuple[Measured, ...]
-    """Mean squared distance of the clients' gradients from their mean along the direction of each."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +61,23 @@ class Calibration:
     """Where it was measured."""
     run: Mapping[str, str | int | float]
     """Of what: data, partition, model, batch size and so on."""
+    lowest: LowestMeasured | None = None
+    """At the lowest loss; None in files of old."""
+    between: Measured = UNKNOWN
+    """Part of the problem that one speed group alone knows; 0 with all of 0 to 1 where nothing is known."""
 
     @property
     def constants(self) -> Constants:
         """For the bounds."""
         return Constants(**{key: getattr(self, key).value for key in KEYS})
+
+    def landscape(self, fleet: Fleet | None = None) -> Landscape:
+        """What the twin knows of the problem; in a fleet whose clients are equally fast no group knows more."""
+        between = self.between
+        if fleet is not None and len(set((1 / fleet.rate + fleet.link_time).tolist())) == 1:
+            between = Measured(0.0, 0.0, 0.0)
+        parameters = int(self.run.get("parameters", DIRECTIONS))
+        return measured_landscape(self.points, self.A, self.lowest, between, self.confidence, parameters)
 
     @property
     def notes(self) -> list[str]:
@@ -138,7 +106,13 @@ class Calibration:
             found |= {"confidence": number(told["confidence"], "confidence"), "exact": bool(told["exact"])}
             points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
             still, largest = _of_clients(told)
-            return cls(**found, still=still, largest_asked=largest, points=points, run=table(told["run"], "run"))
+            found |= {"points": points, "run": table(told["run"], "run"), "still": still, "largest_asked": largest}
+            if "between" in told:  # files of old have neither
+                found["between"] = _one(told["between"], "between")
+            if "lowest" in told:
+                lowest = table(told["lowest"], "lowest")
+                found["lowest"] = LowestMeasured(*(_one(lowest[key], key) for key in LowestMeasured._fields))
+            return cls(**found)
         except (KeyError, InvalidInput) as error:
             raise UnreadableFile(
                 f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
@@ -148,8 +122,16 @@ class Calibration:
         """As plain values."""
         four = {key: getattr(self, key)._asdict() for key in KEYS}
         plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
-        points = [{item.name: _plain(getattr(one, item.name)) for item in fields(one)} for one in self.points]
-        return {**four, **plain, "points": points, "run": dict(self.run)}
+        points = [_row(one) for one in self.points]
+        more = {"between": self.between._asdict(), "lowest": _lowest(self.lowest)}
+        return {
+            **four,
+            **plain,
+            "points": points,
+            "run": dict(self.run),
+            **more,
+            "landscape": self.landscape().content(),
+        }
 
 
 def notes_of(path: str | Path) -> list[str]:
@@ -208,14 +190,29 @@ def _lines(found: Calibration) -> Iterator[str]:
     yield "\n[calibration]"
     facts = {"schema": SCHEMA, "sojourn": __version__, "contains": CONTAINS, "confidence": found.confidence}
     facts |= {key: getattr(found, key) for key in (*PLAIN[1:], "still", "largest_asked", "notes")}
+    facts["between"] = found.between._asdict()
+    if found.lowest is not None:
+        facts["lowest"] = _lowest(found.lowest)
     yield from _pairs(facts)
     yield "\n[calibration.interval]"
     yield from _pairs({key: list(getattr(found, key)[1:]) for key in KEYS})
     yield "\n[calibration.run]"
     yield from _pairs(found.run)
+    yield "\n[calibration.landscape]  # what the twin knows"
+    yield from _pairs(found.landscape().content())
     for one in found.points:
         yield "\n[[calibration.point]]"
-        yield from _pairs({item.name: _plain(getattr(one, item.name)) for item in fields(one)})
+        yield from _pairs(_row(one))
+
+
+def _row(one: PointMeasured) -> dict[str, Any]:
+    """A point as plain values, without what files of old do not have."""
+    values = {item.name: _plain(getattr(one, item.name)) for item in fields(one)}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _lowest(one: LowestMeasured | None) -> dict[str, Any] | None:
+    return None if one is None else {key: value._asdict() for key, value in one._asdict().items()}
 
 
 def _plain(value: Any) -> Any:
@@ -244,9 +241,11 @@ def _text(value: Any) -> str:
 
 def _point(told: dict[str, Any]) -> PointMeasured:
     readers: dict[Any, Any] = {int: whole, float: number, Measured: _one}
-    readers |= {tuple[float, ...]: _numbers, tuple[Measured, ...]: _several}
+    readers |= {tuple[float, ...]: _numbers, tuple[Measured, ...]: _several, Measured | None: _one}
     found: dict[str, Any] = {
-        item.name: readers[item.type](told[item.name], item.name) for item in fields(PointMeasured)
+        item.name: readers[item.type](told[item.name], item.name)
+        for item in fields(PointMeasured)
+        if item.name in told or item.default is MISSING
     }
     return PointMeasured(**found)
 

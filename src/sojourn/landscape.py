@@ -8,15 +8,18 @@ there is to learn may be known to one speed group alone (`between`).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sojourn.errors import InvalidInput
+from sojourn.files import read_toml
 from sojourn.frozen import Frozen, frozen
 from sojourn.shown import quoted
 from sojourn.types import Floats
+from sojourn.values import number, numbers, table
 
 DIRECTIONS = 40
 NUMBERS = (
@@ -52,9 +55,9 @@ class Landscape(Frozen):
     lowest: float = 0.0
     """The lowest loss: predictions are above it."""
     source: str = "generic"
-    """Where the numbers are from: `generic`, or `measured`."""
+    """Where the numbers are from: `generic`, `measured`, or `own`."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Low and high end of what was measured, by key."""
+    """Low and high end of what was measured, by key; `curvature` of the largest, `trace` of their sum."""
 
     def __post_init__(self) -> None:
         h = tuple(float(one) for one in self.curvature)
@@ -90,6 +93,43 @@ class Landscape(Frozen):
         curvature = tuple(5.0 * j**-1.2 for j in range(1, DIRECTIONS + 1))
         return cls(curvature, loss=2.3, noise=7.0, heterogeneity=7.0)
 
+    @classmethod
+    def load(cls, path: str | Path) -> "Landscape":
+        """Read what `sojourn calibrate` measured, or a TOML file of your own with the same keys at its top."""
+        content = read_toml(path, "landscape file")
+        told: Any = content
+        if isinstance(content.get("calibration"), dict):
+            told = content["calibration"].get("landscape")
+            if not isinstance(told, dict):
+                raise InvalidInput(f"{path} has no table calibration.landscape; measure anew with sojourn calibrate")
+        try:
+            return cls._of(told)
+        except InvalidInput as error:
+            raise InvalidInput(f"landscape file {path}: {error}") from None
+
+    @classmethod
+    def _of(cls, told: Mapping[str, Any]) -> "Landscape":
+        known = {one.name: one for one in fields(cls)}
+        for key in told:
+            if key not in known:
+                raise InvalidInput(f"unknown key '{key}'; the keys are {', '.join(known)}")
+        for key, one in known.items():
+            if key not in told and one.default is MISSING and one.default_factory is MISSING:
+                raise InvalidInput(f"key {key} is required and missing; add it")
+        found: dict[str, Any] = {key: number(told[key], key) for key in told if known[key].type is float}
+        found["curvature"] = tuple(numbers(told["curvature"], "curvature"))
+        found["source"] = str(told.get("source", "own"))
+        found["intervals"] = {
+            key: _ends(value, key) for key, value in table(told.get("intervals", {}), "intervals").items()
+        }
+        return cls(**found)
+
+    def content(self) -> dict[str, Any]:
+        """As plain values, by key."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        ends = {key: list(value) for key, value in self.intervals.items()}
+        return {**plain, "curvature": list(self.curvature), "intervals": ends}
+
     def scaled(self, **by: float) -> "Landscape":
         """The same with some numbers multiplied, to see what depends on them."""
         known = {one.name for one in fields(self)}
@@ -105,3 +145,10 @@ class Landscape(Frozen):
     def h(self) -> Floats:
         """The curvatures as an array."""
         return np.array(self.curvature)
+
+
+def _ends(value: Any, key: str) -> tuple[float, float]:
+    both = numbers(value, key)
+    if len(both) != 2:
+        raise InvalidInput(f"interval of {key} must have two ends, got {quoted(list(both))}")
+    return both[0], both[1]

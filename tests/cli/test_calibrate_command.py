@@ -43,6 +43,15 @@ def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
     found = Calibration.load(out)
     for word in ("95% interval", "sigma2", "G2", f"{found.L.value:.4g}", "at points of a short training"):
         assert word in said.output
+    land = found.landscape()
+    for word in (
+        "What the twin knows",
+        "noise_floor",
+        f"{land.heterogeneity:.3g}",
+        f"{land.curvature[0]:.3g}",
+        "trace",
+    ):
+        assert word in said.output
     assert f"plan with: sojourn plan {fleet} --budget-time 1000 --constants {out}" in said.output
     assert f"wrote {out}, which contains no data" in said.output
     assert found.run["partition"] == "classes(k=2)"
@@ -62,6 +71,8 @@ def test_json_carries_every_number(fleet, tmp_path):
     assert told["A"] == found.A._asdict()
     assert told["points"][1]["noise"]["high"] == [one.high for one in found.points[1].noise]
     assert told["points"][1]["step"] == 40
+    assert told["landscape"] == json.loads(json.dumps(found.landscape().content()))
+    assert told["between"] == found.between._asdict()
 
 
 def test_a_run_file_describes_what_is_measured_and_flags_win(fleet, tmp_path):
@@ -98,10 +109,12 @@ def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
 def test_a_batch_that_is_all_of_a_clients_data_is_said_to_have_no_noise(fleet, tmp_path):
     words = ["calibrate", fleet, *QUICK, "--batch-size", 500]
     said = " ".join(call(*words, "--out", tmp_path / "c.toml").output.split())
-    assert "no noise: a batch is all that a client holds" in said
+    assert said.count("no noise: a batch is all that a client holds") == 3  # sigma2, noise, noise_floor
+    assert "sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise" in said
     told = json.loads(call(*words, "--out", tmp_path / "d.toml", "--json").stdout)
     assert told["sigma2"] == {"value": 0, "low": 0, "high": 0}
     assert told["still"] == told["clients"] == 10
+    assert (told["landscape"]["noise"], told["landscape"]["intervals"]["noise"]) == (0, [0, 0])
     assert told["notes"] == ["sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise"]
 
 

@@ -10,10 +10,11 @@ import torch
 from scipy.stats import binomtest
 from torch import nn
 
-from sojourn import InvalidInput, SojournError, UnreadableFile
-from sojourn.calibration import Calibration, notes_of
+from sojourn import Fleet, InvalidInput, SojournError, UnreadableFile
+from sojourn.calibration import UNKNOWN, Calibration, notes_of
 from sojourn.constants import Constants
 from sojourn.experiments.training import calibrated
+from sojourn.landscape import DIRECTIONS, Landscape
 from sojourn.learning.calibrate.calibrate import Effort
 from sojourn.learning.calibrate.estimates import (
     Bracket,
@@ -35,7 +36,7 @@ from sojourn.learning.calibrate.noise import (
     variances,
 )
 from sojourn.learning.calibrate.objective import Objective, choose
-from sojourn.learning.calibrate.smoothness import lanczos
+from sojourn.learning.calibrate.smoothness import lanczos, measure_trace
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.models.small import Binary, Point
@@ -490,6 +491,89 @@ def test_batchnorm_and_dropout_are_measured_as_they_train(fleet, model, monkeypa
     assert one.L.value > 0
 
 
+# what the twin knows
+
+
+def test_the_landscape_of_a_quadratic_is_its_own(fleet):
+    """Neither noise nor heterogeneity depends on the loss there: all of them is floor."""
+    data = "quadratic(examples=40, dimension=6, heterogeneity=2, largest=3)"
+    problem = load_problem(data)
+    land = of_problem(fleet, data, Effort(gradients=400, directions=4), steps=400, step_size=0.05).landscape()
+    assert land.curvature[:4] == pytest.approx(np.sort(problem.curvature)[::-1][:4], rel=1e-3)
+    assert len(land.curvature) == 6
+    assert land.intervals["trace"][0] <= problem.curvature.sum() * (1 + 1e-6)
+    assert land.intervals["trace"][1] >= problem.curvature.sum() * (1 - 1e-6)
+    assert land.loss == pytest.approx(problem.gap(), rel=1e-3)
+    apart = np.square([problem.client_gradient(i, np.zeros(6)) - problem.gradient(np.zeros(6)) for i in range(10)])
+    truth = {"noise_floor": problem.noise(batch_size=4, replace=False).mean(), "noise": 0}
+    truth |= {"heterogeneity_floor": apart.sum(1).mean(), "heterogeneity": 0}
+    for key, value in truth.items():
+        assert land.intervals[key][0] <= value <= land.intervals[key][1], key
+    assert land.noise_floor == pytest.approx(truth["noise_floor"], rel=0.3)
+    assert land.heterogeneity_floor == pytest.approx(truth["heterogeneity_floor"], rel=0.3)
+
+
+@pytest.mark.slow
+def test_the_floors_of_quadratics_are_held_as_often_as_stated(fleet):
+    held, many = {"noise_floor": 0, "heterogeneity_floor": 0, "noise": 0, "heterogeneity": 0}, 40
+    for seed in range(many):
+        data = f"quadratic(examples=40, dimension=6, heterogeneity=2, largest=3, seed={seed})"
+        problem = load_problem(data)
+        land = of_problem(fleet, data, Effort(directions=2), seed=seed, steps=200, step_size=0.05).landscape()
+        apart = np.square([problem.client_gradient(i, np.zeros(6)) - problem.gradient(np.zeros(6)) for i in range(10)])
+        truth = {"noise_floor": problem.noise(batch_size=4, replace=False).mean(), "noise": 0}
+        truth |= {"heterogeneity_floor": apart.sum(1).mean(), "heterogeneity": 0}
+        for key, value in truth.items():
+            held[key] += land.intervals[key][0] <= value <= land.intervals[key][1]
+    for key, hits in held.items():
+        assert binomtest(hits, many, 0.95, "less").pvalue > 0.001, (key, hits)
+
+
+def test_the_trace_of_a_hessian_is_held_by_its_interval():
+    problem = load_problem("logistic(examples=20, dimension=12)")
+    held = 0
+    for seed in range(40):
+        federation = federation_of(problem, seed=seed)
+        chosen = choose(federation, np.full(10, 0.1), 5000, 0)
+        objective = Objective(federation, federation.first, federation.first_stats, chosen)
+        truth = sum(float(objective.along(one).value) for one in torch.eye(12, dtype=torch.float64))
+        spectrum = lanczos(objective.product, objective.params, 3, 12, seed)
+        found = measure_trace(objective, spectrum, seed, None)
+        held += found.low(MISS) <= truth <= found.high(MISS)
+        assert found.value == pytest.approx(truth, rel=0.3)
+    assert binomtest(held, 40, 0.95, "less").pvalue > 0.001
+
+
+def dealt_by_half(labels, clients, chance):
+    """The first half of the clients hold the classes below five, the others the rest."""
+    half = clients // 2
+    return chance.integers(half, size=labels.size) + half * (labels >= 5)
+
+
+@pytest.mark.parametrize(
+    ("partition", "lowest", "highest"), [("iid", 0, 0.1), ("test_calibration:dealt_by_half", 0.5, 1)]
+)
+def test_groups_that_share_nothing_know_all_and_others_nothing_alone(tmp_path, monkeypatch, partition, lowest, highest):
+    monkeypatch.syspath_prepend(__file__.rpartition("/")[0])
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,10,4\nslow,10,1\n")
+    options = {"partition": partition, "model": "logistic", "steps": 60, "batch_size": 8}
+    found = measured(str(path), Effort(gradients=240, points=3, directions=2), **options)
+    assert lowest <= found.between.low <= found.between.value <= found.between.high
+    assert found.between.value <= highest
+    last = found.points[-1]
+    assert last.G2_between.value + last.G2_within.value == pytest.approx(last.G2_mean.value, rel=0.1)
+    assert found.landscape().between == found.between.value
+    assert found.landscape(Fleet.of(all=(20, 1.0))).between == 0
+
+
+def test_too_few_clients_of_a_speed_leave_open_what_they_alone_know(tmp_path):
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,1,4\nslow,1,1\n")
+    found = measured(str(path), Effort(gradients=16, points=1, directions=1), steps=20, model="logistic")
+    assert found.between == UNKNOWN == (0, 0, 1)
+
+
 # constants.toml
 
 
@@ -498,6 +582,7 @@ def test_the_file_is_read_as_constants_and_as_it_was_written(fleet, tmp_path):
     found.save(tmp_path / "constants.toml")
     assert Calibration.load(tmp_path / "constants.toml") == found
     assert Constants.load(tmp_path / "constants.toml") == found.constants
+    assert Landscape.load(tmp_path / "constants.toml").content() == found.landscape().content()
     assert found.constants.noise == pytest.approx(2 * found.G2.value + found.sigma2.value)
 
 
@@ -513,6 +598,10 @@ def test_where_a_batch_is_all_that_a_client_holds_no_noise_is_measured(fleet, tm
     assert "# Note: sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise." in text
     assert Calibration.load(tmp_path / "constants.toml") == found
     assert Constants.load(tmp_path / "constants.toml").sigma2 == 0
+    land = Landscape.load(tmp_path / "constants.toml")
+    assert (land.noise, land.noise_floor) == (0, 0)
+    assert (land.intervals["noise"], land.intervals["noise_floor"]) == ((0, 0), (0, 0))
+    assert land.heterogeneity > 0
 
 
 def test_clients_with_little_data_have_no_noise_and_others_have(fleet):
@@ -537,13 +626,38 @@ def test_a_file_from_some_of_the_clients_says_so_and_what_they_had(tmp_path):
     assert notes_of(tmp_path / "constants.toml") == found.notes
 
 
+def as_of_old(text):
+    """A file as it was before clients without noise, speed groups and landscapes were in it."""
+    new = ("still =", "largest_asked =", "notes =", "# Note:", "between =", "lowest = {", "trace =", "G2_between =")
+    kept, skipped = [], False
+    for line in text.splitlines():
+        skipped = line.startswith("[calibration.landscape]") or (skipped and not line.startswith("["))
+        if not skipped and not line.startswith((*new, "G2_within =")):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def test_a_file_without_a_landscape_still_yields_one_from_its_points(fleet, tmp_path):
+    found = measured(fleet, steps=30)
+    found.save(tmp_path / "new.toml")
+    (tmp_path / "old.toml").write_text(as_of_old((tmp_path / "new.toml").read_text()))
+    land = Calibration.load(tmp_path / "old.toml").landscape()
+    assert land.curvature[:3] == found.landscape().curvature[:3]
+    assert len(land.curvature) == DIRECTIONS
+    assert land.lowest == 0
+    assert land.intervals["between"] == (0, 1)
+    with pytest.raises(InvalidInput, match=r"has no table calibration\.landscape; measure anew"):
+        Landscape.load(tmp_path / "old.toml")
+
+
 def test_older_files_are_read_and_say_that_their_numbers_are_those_of_the_clients_asked(fleet, tmp_path):
     found = replace(measured(fleet, steps=30), asked=7)
     found.save(tmp_path / "new.toml")
-    new = ("still =", "largest_asked =", "notes =", "# Note:")
-    lines = [line for line in (tmp_path / "new.toml").read_text().splitlines() if not line.startswith(new)]
-    (tmp_path / "old.toml").write_text("\n".join(lines))
-    assert Calibration.load(tmp_path / "old.toml") == replace(found, still=0, largest_asked={})
+    (tmp_path / "old.toml").write_text(as_of_old((tmp_path / "new.toml").read_text()))
+    old = Calibration.load(tmp_path / "old.toml")
+    points = tuple(replace(one, trace=None, G2_between=None, G2_within=None) for one in found.points)
+    plain = replace(found, still=0, largest_asked={}, points=points, lowest=None, between=UNKNOWN)
+    assert old == plain
     assert "7 of 10 clients were asked for gradients: sigma2, G2 and L are the largest of these" in str(
         notes_of(tmp_path / "old.toml")
     )
@@ -574,7 +688,7 @@ def test_the_file_contains_no_data_and_says_so(fleet, tmp_path):
         told[name] = tomllib.loads(text)
         assert "# This file contains no data: no examples, no labels, no gradients, no parameters" in text
         assert told[name]["calibration"]["contains"].startswith("no data")
-        assert longest(told[name]) <= max(SMALL.directions, SMALL.points)
+        assert longest(told[name]) <= DIRECTIONS
         parameters = built.federation.first[built.federation.first != 0]
         found = np.array(numbers(told[name]))
         assert not np.isin(found[found != 0], parameters.double().numpy()).any()

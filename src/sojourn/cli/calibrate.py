@@ -11,8 +11,9 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
-    from sojourn.calibration import Calibration, Measured
+    from sojourn.calibration import Calibration
     from sojourn.learning.run.config import TrainConfig
+    from sojourn.measured import Measured
 
 MEASURED = (
     *("fleet", *keys(part="data"), *keys(part="partition"), *keys(part="model"), "batch_size", "order", "weights"),
@@ -128,11 +129,52 @@ def _print(found: "Calibration") -> None:
         ]
         for one in found.points
     ]
-    table("at points of a short training", heads, rows, _notes(found))
+    table("at points of a short training", heads, rows)
+    table("What the twin knows", ["", "measured", level, "meaning"], _twin_rows(found), _notes(found))
+
+
+_TWIN = {
+    "loss": "first loss above the lowest",
+    "noise": "sigma2 for each unit of loss above the lowest, mean over clients",
+    "noise_floor": "sigma2 that stays at the lowest loss",
+    "heterogeneity": "G2 for each unit of loss above the lowest, mean over clients",
+    "heterogeneity_floor": "G2 that stays at the lowest loss",
+    "between": "part of the problem that one speed group alone knows, 0 to 1",
+}
+
+
+def _twin_rows(found: "Calibration") -> list[list[str]]:
+    from sojourn.cli.show import number
+    from sojourn.measured import Measured
+    from sojourn.measured_landscape import settled
+
+    land = found.landscape()
+    ends = {**land.intervals}
+    shown = [Measured(getattr(land, key), *ends[key]) for key in _TWIN]
+    rows = [
+        [key, number(one.value, 3), _range(one), told] for (key, told), one in zip(_TWIN.items(), shown, strict=True)
+    ]
+    if found.still == found.clients:
+        for row in rows[1:3]:
+            row[2:] = ["none", "no noise: a batch is all that a client holds"]
+    lead = Measured(land.curvature[0], *ends["curvature"])
+    many = len(land.curvature)
+    rows.append(
+        ["curvature", number(lead.value, 3), _range(lead), "largest of the mean loss, mean and range of the points"]
+    )
+    rows.append([f"curvature {many}", number(land.curvature[-1], 3), "", f"the smallest of {many} that the twin takes"])
+    if "trace" in ends:
+        traces = [one.trace.value for one in settled(found.points) if one.trace is not None]
+        whole = Measured(sum(traces) / len(traces), *ends["trace"])
+        rows.append(
+            ["trace", number(whole.value, 3), _range(whole), "sum of all curvatures of the mean loss, likewise"]
+        )
+    return rows
 
 
 def _notes(found: "Calibration") -> list[str]:
     """What a reader of the numbers should know."""
+    from sojourn.calibration import UNKNOWN
     from sojourn.learning.calibrate.gradients import ROUNDS
 
     notes = [f"{found.gradients} stochastic gradients, {found.products} products with Hessians"]
@@ -141,8 +183,11 @@ def _notes(found: "Calibration") -> list[str]:
     notes += found.notes
     if found.asked < found.clients:
         notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would ask all of them")
+    if found.between == UNKNOWN:
+        notes.append("of each speed fewer than two clients were asked: `between` is not known; ask more")
     if not found.exact:
         notes.append("losses and curvatures are those of a random choice of examples, not of all")
+        notes.append("how low the loss can get is not known then; the twin takes 0")
     notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")
     return notes
 

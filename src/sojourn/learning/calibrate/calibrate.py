@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sojourn.calibration import Calibration, Measured, PointMeasured
+from sojourn.calibration import UNKNOWN, Calibration
 from sojourn.errors import InvalidInput
 from sojourn.learning.calibrate.estimates import Bounded, Estimate, Largest
-from sojourn.learning.calibrate.gap import measure_gap
-from sojourn.learning.calibrate.gradients import Design, gather, still
+from sojourn.learning.calibrate.gap import lowest_reached
+from sojourn.learning.calibrate.gradients import ROUNDS, Design, gather, still
 from sojourn.learning.calibrate.noise import (
     farther,
     largest_heterogeneity,
@@ -21,13 +21,24 @@ from sojourn.learning.calibrate.noise import (
     mean_noise,
 )
 from sojourn.learning.calibrate.objective import Chosen, Objective, choose
-from sojourn.learning.calibrate.smoothness import measure_curvature, measure_secant, most_products
+from sojourn.learning.calibrate.smoothness import (
+    PROBES,
+    measure_curvature,
+    measure_secant,
+    measure_trace,
+    most_products,
+)
+from sojourn.learning.calibrate.speed_groups import known_to_one_group, pace_of_clients, parts, speed_groups
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.along import updates_of
 from sojourn.learning.run.build import Built
+from sojourn.measured import LowestMeasured, Measured, PointMeasured
+from sojourn.measured_landscape import settled
 from sojourn.trace import Trace
+from sojourn.types import Floats, Integers
 
 MARKS = 20  # models of the second half of a training that are averaged
+LOWEST = 2**40  # names the gradients at the lowest loss, which have no step
 PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
 
 
@@ -101,6 +112,8 @@ class _Found(NamedTuple):
     heterogeneity: Bounded
     asked: tuple[float, float]
     """Largest noise and heterogeneity of the clients asked."""
+    gradients: Floats
+    """Products of the gradients of the clients asked."""
     products: int
 
 
@@ -110,17 +123,23 @@ def calibrate(
     """Measure the constants of a run that is built but not trained, along a trace of its timing."""
     effort = effort or Effort()
     federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
-    design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed)
+    pace = pace_of_clients(built.setting.fleet)
+    design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed, pace)
     chosen = choose(federation, weights, effort.examples, 0)
+    groups = speed_groups(built.setting.fleet, design.asked)
     watch = _Watch(progress, effort, design)
     found: list[_Found] = []
     objectives: list[Objective] = []
     for place in places(built, trace, effort.points, watch):
         objectives.append(Objective(federation, place.params, place.stats, chosen))
         if place.step >= 0:
-            found.append(_at(built, place, objectives[-1], design, effort, watch))
+            found.append(_at(built, place, objectives[-1], design, groups, effort, watch))
             watch.reach(len(found))
-    return _constants(built, effort, design, chosen.exact, found, measure_gap(objectives))
+    gap, lowest = lowest_reached(objectives)
+    ended = (
+        _at_lowest(built, lowest, design, effort) if chosen.exact else None
+    )  # a fit to some examples is no fit to all
+    return _constants(built, effort, design, groups, chosen.exact, found, gap, ended)
 
 
 def _at(
@@ -128,6 +147,7 @@ def _at(
     place: Place,
     objective: Objective,
     design: Design,
+    groups: Integers,
     effort: Effort,
     watch: Callable[[], None],
 ) -> _Found:
@@ -145,6 +165,8 @@ def _at(
     most_noise = largest_noise(sums, noise[0], noisy)
     most_apart = largest_heterogeneity(sums, apart[0], others, farther(weights, everyone) if others else 1.0)
     miss = (1 - effort.confidence) / 2
+    trace = measure_trace(objective, spectrum, federation.seed, watch)
+    apiece = parts(sums.products, weights, groups)
     slope = objective.gradient()
     secant = measure_secant(objective, slope, float(built.config.step_size or 1.0))
     bound = [Estimate(secant)] if objective.chosen.exact else []
@@ -166,12 +188,36 @@ def _at(
         residuals=tuple(spectrum.residuals.tolist()),
         noise=tuple(_measured(one, miss) for one in noise[1:]),
         heterogeneity=tuple(_not_negative(_measured(one, miss)) for one in apart[1:]),
+        trace=_measured(trace, miss),
+        G2_between=_not_negative(_measured(apiece.between, miss)),
+        G2_within=_not_negative(_measured(apiece.within, miss)),
     )
-    return _Found(point, smoothness, most_noise, most_apart, asked, curvature.products)
+    products = curvature.products + PROBES
+    return _Found(point, smoothness, most_noise, most_apart, asked, sums.products, products)
+
+
+def _at_lowest(built: Built, objective: Objective, design: Design, effort: Effort) -> LowestMeasured:
+    """Noise and heterogeneity where the loss was lowest, from four gradients of every client asked."""
+    everyone = np.asarray(built.setting.weights, dtype=np.float64)
+    weights = everyone[design.asked] / everyone[design.asked].sum()
+    few = Design(design.asked, design.clients, ROUNDS // 2, 2)
+    none = objective.params.new_empty(0, objective.params.numel())
+    sums = gather(built.federation, objective.params, objective.stats, few, weights, none, LOWEST)
+    miss = (1 - effort.confidence) / 2
+    apart = _not_negative(_measured(mean_heterogeneity(sums, weights, everyone)[0], miss))
+    noise = mean_noise(sums, weights, design.clients)[0]
+    return LowestMeasured(_measured(objective.loss(), miss), _measured(noise, miss), apart)
 
 
 def _constants(
-    built: Built, effort: Effort, design: Design, exact: bool, found: list[_Found], gap: Bounded
+    built: Built,
+    effort: Effort,
+    design: Design,
+    groups: Integers,
+    exact: bool,
+    found: list[_Found],
+    gap: Bounded,
+    lowest: LowestMeasured | None,
 ) -> Calibration:
     miss = (1 - effort.confidence) / 2
     config = built.config
@@ -185,14 +231,25 @@ def _constants(
         confidence=effort.confidence,
         clients=design.clients,
         asked=int(design.asked.size),
-        gradients=design.gradients * len(found),
+        gradients=design.gradients * len(found) + (ROUNDS * int(design.asked.size) if lowest else 0),
         products=sum(one.products for one in found),
         exact=exact,
         still=int(still(built.federation).sum()),
         largest_asked=dict(zip(("sigma2", "G2"), np.max([one.asked for one in found], axis=0).tolist(), strict=True)),
+        lowest=lowest,
+        between=_between(built, design, groups, found, miss),
         points=tuple(one.point for one in found),
         run={**run, "steps": found[-1].point.step, "parameters": built.federation.model.size},
     )
+
+
+def _between(built: Built, design: Design, groups: Integers, found: list[_Found], miss: float) -> Measured:
+    """The part of the problem that one speed group alone knows; from 0 to 1 where too few clients were asked."""
+    if groups.max(initial=0) == 0:
+        return Measured(0.0, 0.0, 0.0) if np.unique(pace_of_clients(built.setting.fleet)).size == 1 else UNKNOWN
+    weights = np.asarray(built.setting.weights, dtype=np.float64)[design.asked]
+    kept = settled(found)
+    return _measured(known_to_one_group([one.gradients for one in kept], weights, groups), miss)
 
 
 def _of_a_client(effort: Effort, chosen: Chosen) -> int:
@@ -214,7 +271,7 @@ class _Watch:
 
     def __init__(self, progress: Progress | None, effort: Effort, design: Design) -> None:
         self._progress, self._done = progress, 0
-        self._each = design.groups * design.size + most_products(effort.directions)
+        self._each = design.groups * design.size + most_products(effort.directions) + PROBES
         self.total = MARKS + effort.points * (self._each + 1)
 
     def __call__(self) -> None:

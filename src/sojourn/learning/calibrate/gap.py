@@ -23,16 +23,23 @@ DESCENT = 20  # steps of L-BFGS
 
 def measure_gap(objectives: Sequence[Objective]) -> Bracket:
     """A from the loss on the same examples at the first model and at later ones."""
+    return lowest_reached(objectives)[0]
+
+
+def lowest_reached(objectives: Sequence[Objective]) -> tuple[Bracket, Objective]:
+    """A, and the model of the lowest loss."""
     losses = [one.losses() for one in objectives]
     best = objectives[int(np.argmin([one.mean() for one in losses]))]
-    pairs = [(losses[0], one) for one in losses]
+    pairs, found = [(losses[0], one) for one in losses], list(objectives)
     if best.chosen.exact:
-        pairs.append((losses[0], best.at(descended(best)).losses()))
+        found.append(best.at(descended(best)))
+        pairs.append((losses[0], found[-1].losses()))
     else:  # what was fitted to one half is judged by the other
         fitted, judged = best.chosen.halves()
-        there = best.on(judged).at(descended(best.on(fitted)))
-        pairs.append((objectives[0].on(judged).losses(), there.losses()))
-    return gap(pairs)
+        found.append(best.on(judged).at(descended(best.on(fitted))))
+        pairs.append((objectives[0].on(judged).losses(), found[-1].losses()))
+    most = int(np.argmax([(first - later).mean() for first, later in pairs]))
+    return gap(pairs), found[most]
 
 
 def gap(pairs: Sequence[tuple[Floats, Floats]]) -> Bracket:

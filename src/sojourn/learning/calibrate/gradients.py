@@ -46,8 +46,10 @@ class Design:
         return self.asked.size * self.groups * self.size
 
     @classmethod
-    def of(cls, clients: int, gradients: int, seed: int) -> "Design":
+    def of(cls, clients: int, gradients: int, seed: int, pace: Floats | None = None) -> "Design":
         """As many clients as `gradients` at a point allow with four rounds each; then more rounds.
+
+        Where not all are asked, every client is as likely to be; with their `pace`, fast and slow in proportion.
 
         >>> design = Design.of(clients=10, gradients=133, seed=0)
         >>> design.asked.size, design.groups, design.size
@@ -59,8 +61,13 @@ class Design:
         many = min(clients, gradients // ROUNDS)
         rounds = gradients // many
         groups = min(rounds // 2, 1 + max(1, -(-FREEDOM // many)))
-        chosen = np.sort(generator(seed, 0).permutation(clients)[:many])
-        return cls(chosen, clients, groups, rounds // groups)
+        chance = generator(seed, 0)
+        queue = chance.permutation(clients)
+        if pace is None or many == clients or np.unique(pace).size == 1:
+            return cls(np.sort(queue[:many]), clients, groups, rounds // groups)
+        queue = queue[np.argsort(pace[queue], kind="stable")]
+        places = ((np.arange(many) + chance.random()) * clients / many).astype(np.int64)
+        return cls(np.sort(queue[places]), clients, groups, rounds // groups)
 
 
 def still(federation: Federation) -> Flags:
@@ -94,6 +101,8 @@ class Sums:
     """sum |d_k|^2; the mean is that over the clients in the same round."""
     away_squared_sum: Floats
     """|sum d_k|^2"""
+    products: Floats
+    """<g_i, g_j> of two clients' mean gradients, from different rounds: [clients asked, clients asked]"""
     still: Flags
     """Clients asked whose gradients are the same in every round, up to rounding."""
 
@@ -111,19 +120,23 @@ def gather(
     """Compute the gradients of a design at a point; `weights` are those of the clients asked, with sum 1."""
     shape = (design.groups, design.asked.size, 1 + len(directions))
     found = {key: np.zeros(shape) for key in ("squares", "squared_sum", "away_squares", "away_squared_sum")}
+    products = params.new_zeros(design.asked.size, design.asked.size, dtype=torch.float64)
     share = torch.as_tensor(weights, dtype=params.dtype, device=params.device)
     for group in range(design.groups):
         total = params.new_zeros(design.asked.size, params.numel())
         for k in range(design.size):
             stack = _round(federation, params, stats, design, (seed, group, k))
             total += stack
+            products -= (stack @ stack.T).double()
             found["squares"][group] += _lengths(stack, directions)
             found["away_squares"][group] += _lengths(stack - share @ stack, directions)
             if watch is not None:
                 watch()
+        products += (total @ total.T).double()
         found["squared_sum"][group] = _lengths(total, directions)
         found["away_squared_sum"][group] = _lengths(total - share @ total, directions)
-    return Sums(design.size, **found, still=still(federation)[design.asked])
+    pairs = design.groups * design.size * (design.size - 1)
+    return Sums(design.size, **found, products=products.cpu().numpy() / pairs, still=still(federation)[design.asked])
 
 
 def _round(federation: Federation, params: Tensor, stats: Tensor, design: Design, name: tuple[int, ...]) -> Tensor:

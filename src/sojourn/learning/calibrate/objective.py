@@ -103,18 +103,18 @@ class Objective:
     """A loss on chosen examples, around one point."""
 
     def __init__(self, federation: Federation, params: Tensor, stats: Tensor, chosen: Chosen) -> None:
-        self._federation, self._stats, self.chosen = federation, stats, chosen
+        self._federation, self.stats, self.chosen = federation, stats, chosen
         self.params = params.detach()
         self._lossy = Lossy(federation.model)
         self._names = [f"module.{name}" for name in federation.model.names]
 
     def on(self, chosen: Chosen) -> "Objective":
         """The same on other examples."""
-        return Objective(self._federation, self.params, self._stats, chosen)
+        return Objective(self._federation, self.params, self.stats, chosen)
 
     def at(self, params: Tensor) -> "Objective":
         """The same at another point."""
-        return Objective(self._federation, params, self._stats, self.chosen)
+        return Objective(self._federation, params, self.stats, self.chosen)
 
     def losses(self) -> Floats:
         """Loss of each group."""
@@ -158,7 +158,7 @@ class Objective:
         """Mean loss of a piece; dice fall the same way each time."""
         model = self._federation.model
         model.module.train()
-        model.begin(self._stats)
+        model.begin(self.stats)
         key = int(piece.rows[0])
         if model.random:
             torch.manual_seed(key)

@@ -30,12 +30,13 @@ from torch import Tensor
 
 from sojourn.errors import SojournError
 from sojourn.learning.calibrate.estimates import Bracket, Estimate
-from sojourn.learning.calibrate.objective import Objective, choose
+from sojourn.learning.calibrate.objective import Objective, choose, mean_of_groups
 from sojourn.learning.replay.federation import Federation
 from sojourn.types import Floats
 
 SHORT, LONG = 6, 24  # products of a client's Lanczos at most
 CURVED = 3  # clients with a long one
+PROBES = 8  # products with random signs, for the trace
 TIGHT = 1e-3  # relative residual at which it stops
 Product = Callable[[Tensor], Tensor]
 
@@ -165,6 +166,26 @@ def measure_secant(objective: Objective, slope: Tensor, step_size: float) -> flo
     if length == 0:
         return 0.0
     return float((objective.at(objective.params - step_size * slope).gradient() - slope).norm()) / length
+
+
+def measure_trace(objective: Objective, spectrum: Spectrum, seed: int, watch: Callable[[], None] | None) -> Estimate:
+    """Sum of all eigenvalues: the leading ones, and the rest by random signs orthogonal to them (Hutchinson).
+
+    The products of random signs scatter with the eigenvalues that are left, which are small.
+    """
+    chance = torch.Generator().manual_seed(seed)
+    lead, rest = spectrum.vectors, []
+    if lead.shape[0] == lead.shape[1]:
+        return Estimate(float(spectrum.values.sum()))
+    for _ in range(PROBES):
+        signs = torch.randint(0, 2, (lead.shape[1],), generator=chance).to(lead) * 2 - 1
+        rest.append(objective.along(_orthogonal(signs, lead)))
+        if watch is not None:
+            watch()
+    found = mean_of_groups(np.array([one.value for one in rest]))
+    examples = float(np.mean([one.error**2 for one in rest]))  # the same in all products: it does not average out
+    freedom = found.freedom if examples == 0 else min(found.freedom, rest[0].freedom)
+    return Estimate(float(spectrum.values.sum()) + found.value, float(np.hypot(found.error, examples**0.5)), freedom)
 
 
 def most_products(directions: int) -> int:
