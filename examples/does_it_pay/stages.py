@@ -40,7 +40,7 @@ def guess(arguments: Namespace) -> None:
     from verdict import guesses
 
     store, found = Store(arguments.out), _cells(arguments)
-    wanted = guesses(arguments.results, found)
+    wanted = guesses(arguments.results, found, keep=not arguments.count)
     searches = [
         Search(f"{cell.name}, {name} at {step}", guessed(cell, name, step))
         for cell in found
