@@ -88,7 +88,7 @@ def check_pace(together: int | None, checkpoint_seconds: str) -> float:
         raise InvalidInput(f"together must be a whole number of at least 1, got {together}")
     between = seconds(checkpoint_seconds, "checkpoint-seconds")
     if not between >= 0:
-        raise InvalidInput(f"checkpoint-seconds must not be negative, got {between}")
+        raise InvalidInput(f"checkpoint-seconds must not be negative, got {between:g}")
     return between
 
 
