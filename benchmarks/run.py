@@ -25,6 +25,7 @@ import one_each_sides
 import simpy_peer
 import train_peers
 import training
+import twin_rows
 import wave_rows
 from c_compiler import compiler
 from case import CASES, EVENT_CASES, ONE_EACH_CASES, Case, Side
@@ -93,6 +94,9 @@ def main() -> None:
         _print(label, planning.gradient_cost(clients, tasks, max(2, arguments.rounds // 3), links))
     clients = 1000 if arguments.long else 200  # finite differences take eight minutes for 1000
     _print(f"a whole plan, n={clients}, joint C", planning.against_differences(clients))
+    _print("an update in a direction, n=100, 40 directions", twin_rows.rows(arguments.rounds))
+    for clients in (100, 1000):
+        _print(f"a prediction, n={clients}, 80 updates each", twin_rows.whole(clients))
     for model in training.MODELS:
         _print(f"a gradient, {model}, n=100, C=100", training.rows(model, arguments.rounds))
     for model, clients, batch in wave_rows.CASES:

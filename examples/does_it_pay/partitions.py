@@ -24,13 +24,13 @@ def by_speed(
     holds = np.zeros((clients, kinds.size), dtype=bool)
     for client in range(clients):
         if client < clients - slow:
-            mine = rng.choice(common, k, replace=False)
+            mine = rng.choice(common, k, replace=False).tolist()
         else:
             own = rare[client % alone]  # in turn, so that none is left out
-            mine = [own, *rng.choice(np.setdiff1d(order, [own]), k - 1, replace=False)]
+            mine = [own, *rng.choice(np.setdiff1d(order, [own]), k - 1, replace=False).tolist()]
         holds[client, mine] = True
-    for kind in np.flatnonzero(~holds.any(axis=0)):  # a common class that nobody drew goes to a fast client
-        holds[rng.integers(clients - slow), kind] = True
+    for left in np.flatnonzero(~holds.any(axis=0)):  # a common class that nobody drew goes to a fast client
+        holds[rng.integers(clients - slow), left] = True
     owner = np.empty(label.size, dtype=np.int64)
     for kind in range(kinds.size):
         examples = rng.permutation(np.flatnonzero(label == kind))

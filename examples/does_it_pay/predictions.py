@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from policies import ROBUST, policies
@@ -24,7 +25,7 @@ from sojourn.timing.expected import expected
 
 Row = dict[str, object]
 COLUMNS = ("cell", "policy", "updates", "bound", "generic", "generic_step", "calibrated", "calibrated_step")
-MEASURED = {"gradients": 400, "points": 3}
+MEASURED: dict[str, Any] = {"gradients": 400, "points": 3}
 
 
 def predicted(results: Path) -> dict[str, dict[str, dict[str, float]]]:
@@ -115,6 +116,11 @@ def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
     print(f"{len(wanted)} calibrations of about {MEASURED['gradients']} gradients at {MEASURED['points']} models each")
     for path, cell in {} if count else wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        run = {"partition": cell.dealt(), "time": cell.time, "step_size": cell.work.start / 2, **cell.work.keys()}
+        run: dict[str, Any] = {
+            "partition": cell.dealt(),
+            "time": cell.time,
+            "step_size": cell.work.start / 2,
+            **cell.work.keys(),
+        }
         calibrate(cell.fleet, policies(cell)[ROBUST].plan, **MEASURED, **run).save(path)
         print(path.name, flush=True)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from policies import policies
 from world import POINTS, WORKS, Cell
 
 from sojourn.experiments.training import simulated
@@ -23,6 +22,7 @@ from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.evaluate import judge
 from sojourn.own_code import handed_over
+from sojourn.planning.policy import Policy
 from sojourn.timing.shares import exact_shares
 from sojourn.trace import APPLIED, Trace
 
@@ -40,6 +40,8 @@ class Request(NamedTuple):
     """`trial` (judged on held-out examples), `final`, or `guess` (a final at a step that was not tuned)."""
     step: float
     seed: int
+    made: Policy
+    """The policy of that name, made once, where the search is."""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -115,7 +117,7 @@ def opened(request: Request) -> Course:
 def config_of(request: Request) -> TrainConfig:
     """The run as the house describes one."""
     cell = request.cell
-    policy = policies(cell)[request.policy]
+    policy = request.made
     held = {"holdout": cell.work.holdout, "judged_on": "holdout"} if request.kind == "trial" else {}
     keys = {
         "fleet": handed_over(cell.fleet, f"fleet-{cell.fleet.hash}"),

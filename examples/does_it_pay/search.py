@@ -27,12 +27,13 @@ def step_at(cell: Cell, place: int, buffer: int = 1) -> float:
 
 def tuned(cell: Cell, policy: str) -> Asked:
     """Asks for trials, is sent their rows; returns the step."""
-    buffer = buffer_of(policies(cell)[policy])
+    made = policies(cell)[policy]
+    buffer = buffer_of(made)
     seeds, scores = cell.work.trial_seeds, dict[tuple[int, int], float]()
 
     def ask(places: list[int], which: tuple[int, ...]) -> Generator[list[Request], Mapping[object, Row], None]:
         wanted = {
-            (place, seed): Request(cell, policy, "trial", step_at(cell, place, buffer), seed)
+            (place, seed): Request(cell, policy, "trial", step_at(cell, place, buffer), seed, made)
             for place in places
             for seed in which
             if (place, seed) not in scores
@@ -62,13 +63,15 @@ def tuned(cell: Cell, policy: str) -> Asked:
 def trained(cell: Cell, policy: str) -> Asked:
     """Tuned, and then the runs that count."""
     step = yield from tuned(cell, policy)
-    yield [Request(cell, policy, "final", step, seed) for seed in cell.work.seeds]
+    made = policies(cell)[policy]
+    yield [Request(cell, policy, "final", step, seed, made) for seed in cell.work.seeds]
     return step
 
 
 def guessed(cell: Cell, policy: str, step: float) -> Asked:
     """The runs that count at a step that nobody tuned."""
-    yield [Request(cell, policy, "guess", step, seed) for seed in cell.work.seeds]
+    made = policies(cell)[policy]
+    yield [Request(cell, policy, "guess", step, seed, made) for seed in cell.work.seeds]
     return step
 
 

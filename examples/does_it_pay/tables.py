@@ -152,7 +152,7 @@ def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
     """The plan to virtual time 1400, beside the best hand setting."""
     from results import reached
 
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for cell in known:
         for name, one in outcomes.get(cell.name, {}).items() if cell.work.name == "cifar-1400" else ():
             late = fmean(one.curve[int(0.85 * len(one.curve)) :])

@@ -138,6 +138,11 @@ def timed(cell: Cell, policy: str, store: Store) -> float:
     """Seconds per gradient, from runs that are kept; where there is none, from the second of two that are made now."""
     rows = [row for row in store.of(cell).values() if row["kind"] == "trial"]
     if not rows:
-        lots = [[Request(cell, policy, "trial", cell.work.start, 20_000 + n) for n in range(cell.work.lot)]] * 2
+        lots = [
+            [
+                Request(cell, policy, "trial", cell.work.start, 20_000 + n, policies(cell)[policy])
+                for n in range(cell.work.lot)
+            ]
+        ] * 2
         rows = [row for lot in lots for row in train(lot)][-1:]
     return sum(float(row["seconds"]) for row in rows) / sum(int(row["updates"]) for row in rows)

@@ -6,6 +6,7 @@ partition, one network. The others were there to develop on.
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -41,12 +42,14 @@ class Work:
         return facts | dict(self.more)
 
 
-_GPU = {"device": "auto", "lot": 32}
+_GPU: dict[str, Any] = {"device": "auto", "lot": 32}
 WORKS = {
     one.name: one
     for one in (
-        Work("digits", "digits", "mlp(hidden=32)", 8, 0.1),
-        Work("fashion", "fashion-mnist", "mlp(hidden=32)", 8, 0.0125, peek=2000),
+        Work("digits", "digits", "mlp(hidden=32)", 8, 0.1, lot=8),
+        Work(
+            *("fashion", "fashion-mnist", "mlp(hidden=32)", 8, 0.0125), more=(("execution", "waves"),), peek=2000, lot=8
+        ),
         Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, **_GPU),
         Work(
             *("cifar", "cifar10", "resnet20", 64, 0.05),

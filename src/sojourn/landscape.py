@@ -19,6 +19,9 @@ from sojourn.shown import quoted
 from sojourn.types import Floats
 
 DIRECTIONS = 40
+NUMBERS = (
+    *("loss", "noise", "heterogeneity", "noise_floor", "heterogeneity_floor", "between", "sharper", "lowest"),
+)  # none of them below 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,9 @@ class Landscape(Frozen):
     """What stays of G^2 when the loss is at its lowest."""
     between: float = 0.0
     """Part of the problem that is known to one speed group alone, from 0 (all groups see the same) to 1."""
+    sharper: float = 1.0
+    """Power of n/n_g by which what one speed group of n_g clients alone knows is steeper, and noisier, for its clients
+    than for others what they know: 1 = as steep in the mean loss as all else, 0 = as steep for a client as all else."""
     lowest: float = 0.0
     """The lowest loss: predictions are above it."""
     source: str = "generic"
@@ -54,7 +60,16 @@ class Landscape(Frozen):
         h = tuple(float(one) for one in self.curvature)
         if not h or not all(math.isfinite(one) and one > 0 for one in h):
             raise InvalidInput(f"curvature must hold positive numbers, got {quoted(list(h))}")
-        for key in ("loss", "noise", "heterogeneity", "noise_floor", "heterogeneity_floor", "lowest", "between"):
+        for key in (
+            "loss",
+            "noise",
+            "heterogeneity",
+            "noise_floor",
+            "heterogeneity_floor",
+            "lowest",
+            "between",
+            "sharper",
+        ):
             value = getattr(self, key)
             if not (math.isfinite(value) and value >= 0) or (key == "loss" and value == 0):
                 raise InvalidInput(

@@ -37,6 +37,11 @@ RULES = {
         0.1,
     ),
     "buffered, distinct": (FREE, "fedbuff(size=3, distinct=true, dispatch=idle)", 0.08),
+    "gathered, weighted": (
+        replace(Plan.uniform(FLEET, 6), correction=1.0, buffer=3, adaptive=True, schedule=FALLING),
+        "generalized-asyncsgd",
+        0.06,
+    ),
     "rounds": (Plan.uniform(FLEET, 3), "fedavg", 0.2),
     "rounds, falling": (replace(Plan.uniform(FLEET, 3), schedule=FALLING), "fedavg", 0.3),
     "calibrated": (replace(FREE, schedule=FALLING), "ca2fl(size=3, dispatch=idle)", 0.1),
@@ -63,6 +68,13 @@ class Servers:
         """The model after update k; `gradient()` is what the client sends."""
         u, name = self.run.updates, self.run.server.name
         here, there = self.eta * u.level[k], self.eta * u.sent_level[k]
+        if self.options.get("size", 1) > 1 and name == "generalized-asyncsgd":
+            tau = self.version - version
+            factor = min(1.0, u.concurrency / max(tau, 1)) if self.options["steps"] == "adaptive" else 1.0
+            self.buffer.append((gradient, factor * u.counts[k]))
+            if len(self.buffer) < self.options["size"]:
+                return w
+            return self._flush(w, here * sum(size * one() for one, size in self.buffer) / len(self.buffer))
         if name in ("generalized-asyncsgd", "asyncsgd"):
             tau, steps = self.version - version, self.options.get("steps", "constant")
             if steps == "drop" and tau > u.concurrency:
@@ -78,14 +90,14 @@ class Servers:
                 return w
             return self._flush(w, sum(step * one() for one, step in self.buffer) / 3)
         if name == "ca2fl":
-            self.buffer.append((client, gradient, there))
+            self.buffer.append((client, gradient))
             if len(self.buffer) < self.options["size"]:
                 return w
-            fresh = [(i, step * one()) for i, one, step in self.buffer]
+            fresh = [(i, one()) for i, one in self.buffer]
             move = sum(self.table.values()) / self.count if self.table else 0.0
             move = move + sum(new - self.table.get(i, 0.0) for i, new in fresh) / len(fresh)
             self.table.update(dict(fresh))
-            return self._flush(w, move)
+            return self._flush(w, here * move)
         if name == "ia2sgd":
             self.table[client] = gradient()
             if self.options["warmup"] and len(self.table) < self.count:
@@ -118,7 +130,7 @@ def sampled(run: Run, landscape: Landscape, eta: float, samples: int, seed: int,
     rng = np.random.default_rng(seed)
     h, n = landscape.h, len(run.small.share)
     mine = np.ones(n, bool) if group < 0 else run.small.speed == group
-    inside = np.where(mine, n / mine.sum(), 0.0)
+    inside = np.where(mine, (n / mine.sum()) ** landscape.sharper, 0.0)
     start = np.sqrt(2 * landscape.loss / h.sum())
     w = np.full((samples, h.size), start)
     z = rng.normal(size=(n, samples, h.size)) * np.sqrt(h / h.sum())
@@ -159,10 +171,19 @@ def test_the_moments_are_those_of_samples(name: str) -> None:
     assert drawn.mean() < SMALL.loss
 
 
-@pytest.mark.parametrize("name", ["plain", "buffered", "rounds", "calibrated", "table", "dropped", "mixed"])
-def test_a_direction_that_one_group_informs_is_that_of_samples(name: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_the_moments_are_those_of_many_samples_within_a_percent(name: str) -> None:
     run, eta = run_of(name)
-    alone = replace(SMALL, between=1.0)
+    drawn = sampled(run, SMALL, eta, 20_000, seed=11)
+    assert exact(run, SMALL).at(eta).curve[-1] == pytest.approx(drawn.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["plain", "buffered", "rounds", "calibrated", "table", "dropped", "mixed"])
+@pytest.mark.parametrize("sharper", [1.0, 0.0])
+def test_a_direction_that_one_group_informs_is_that_of_samples(name: str, sharper: float) -> None:
+    run, eta = run_of(name)
+    alone = replace(SMALL, between=1.0, sharper=sharper)
     still = replace(alone, noise=0.0, heterogeneity=0.0, noise_floor=0.5, heterogeneity_floor=0.5)
     drawn = [sampled(run, still, eta, 200, seed=6 + group, group=group) for group in (0, 1)]
     mixed = drawn[0] * 4 / 6 + drawn[1] * 2 / 6

@@ -6,8 +6,9 @@ H the sum of all h, w_0^2 = 2 loss/H alike in every direction, q_i = 1/n the wei
 the loss: within a block they are those of its beginning. So losses at the ends of blocks are found one after the other,
 each by a pass to its end; offsets of blocks add up coherently, noise in squares.
 
-A part of the problem may be known to one speed group g alone: there curvature and variances are n/n_g inside the group
-and 0 outside, offsets are centred over the group, and it counts n_g/n. Its rows are those of the group alone.
+A part of the problem may be known to one speed group g alone: there curvature and variances are (n/n_g)^sharper times
+as large inside the group and 0 outside, offsets are centred over the group, and it counts n_g/n. Its rows are those of
+the group alone.
 """
 
 from dataclasses import dataclass
@@ -63,8 +64,9 @@ def parts_of(rows: Rows, small: Thinned, landscape: Landscape) -> list[Part]:
     for group in np.unique(small.speed).tolist():
         mine = small.speed == group
         size = float(share[mine].sum())
-        alone = rows.only(mine)
-        found.append(Part(alone, h / size, spread * mine / size, share * mine / size, landscape.between * size, group))
+        times = size**-landscape.sharper
+        own = share * mine / size
+        found.append(Part(rows.only(mine), h * times, spread * mine * times, own, landscape.between * size, group))
     return found
 
 
@@ -77,7 +79,7 @@ def one_pass(part: Part, ends: Integers, eta: float, root: Floats, noise: Floats
     if rows.step is None:
         follow(ends, rows.first, rows.client, rows.sent, rows.weight, rows.keep, *facts)
     else:
-        table: tuple[Any, ...] = (rows.step, rows.entry, rows.level, rows.before, rows.inclusive)
+        table: tuple[Any, ...] = (rows.step, rows.entry, rows.inclusive, rows.warm)
         follow_table(ends, rows.first, rows.client, rows.sent, rows.weight, *table, *facts)
     return lam[0].copy(), b, square
 

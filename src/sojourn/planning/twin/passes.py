@@ -71,9 +71,8 @@ def follow_table(
     weight: Floats,
     step: Floats,
     entry: Floats,
-    level: Floats,
-    before: float,
     inclusive: bool,
+    warm: bool,
     variance: Floats,
     eta: float,
     h: Floats,
@@ -85,10 +84,10 @@ def follow_table(
 ) -> None:
     """The same where the server moves along a table of what each client sent last.
 
-    A gradient k is sent times level_k. At change v the server moves by eta step_v times the sum over the table, that of
-    client i times entry_i, and by eta weight_k times what k brings against what it replaces. So k acts until its client
-    sends the next. `inclusive`: the table holds k at the change where it comes, else from the next on. `before`: level
-    of the gradients of the first model that fill the table at the beginning; 0 = it is empty.
+    At change v the server moves by eta step_v times the sum over the table, the gradient of client i times entry_i,
+    and by eta weight_k times what gradient k brings against the one that it replaces. So k acts until its client sends
+    the next. `inclusive`: the table holds k at the change where it comes, else from the next on. `warm`: the table is
+    full at the beginning, of gradients of the first model.
     """
     many, clients = h.size, entry.size
     last = ends[-1]
@@ -108,27 +107,27 @@ def follow_table(
                     total[d] += eta * step[v] * x[d]
             for k in range(first[v + 1] - 1, first[v] - 1, -1):
                 i, s = client[k], sent[k]
-                e, kappa, sized = eta * weight[k], entry[i], level[k]
+                e, kappa = eta * weight[k], entry[i]
                 newest = seen[i] != v
                 seen[i] = v
                 for d in range(many):
                     if newest:
                         u = e * x[d] + kappa * total[d]
-                        c = sized * (u - memory[i, d])
+                        c = u - memory[i, d]
                         memory[i, d] = u
                     else:
-                        c = sized * e * x[d]
-                        memory[i, d] += e * x[d]
+                        c = e * x[d]
+                        memory[i, d] += c
                     square[d] += noise[q] * variance[i] * c * c
                     b[i, d] -= root[q] * c
                     lam[s, d] -= c * h[d]
             if not inclusive:
                 for d in range(many):
                     total[d] += eta * step[v] * x[d]
-    if before > 0:
+    if warm:
         for i in range(clients):
             for d in range(many):
-                c = before * (entry[i] * total[d] - memory[i, d])
+                c = entry[i] * total[d] - memory[i, d]
                 square[d] += noise[0] * variance[i] * c * c
                 b[i, d] -= root[0] * c
                 lam[0, d] -= c * h[d]

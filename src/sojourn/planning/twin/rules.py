@@ -13,7 +13,7 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.planning.twin.updates import Rows, Updates
 from sojourn.text import listed, nearest, parse_choice
-from sojourn.types import Floats, Integers
+from sojourn.types import Integers
 
 Options = Mapping[str, Any]
 
@@ -138,25 +138,27 @@ def rounds(updates: Updates, options: Options) -> Rows:
 
 
 def calibrated(updates: Updates, options: Options) -> Rows:
-    """CA2FL: the mean of what clients sent last, plus the mean of what is new against it in a buffer."""
+    """CA2FL: the mean of what clients sent last, plus the mean of what is new against it in a buffer.
+
+    Clients send gradients; the step size is the server's at the change.
+    """
     size = options["size"]
     if size < 1:
         raise InvalidInput(f"ca2fl: size must be at least 1, got {size}")
-    gathered = max(1, round(size / updates.many))
-    whole = len(updates) // gathered * gathered
+    together = max(1, round(size / updates.many))
+    whole = len(updates) // together * together
     kept = np.arange(whole)
-    place = kept // gathered
-    weight = updates.counts[kept] / size
-    table = _table(updates, kept, updates.sent_level)
-    table["step"] = np.full(whole // gathered, gathered * updates.many / size)
-    sent = updates.sent[kept] // gathered
-    return Rows.of(place, sent, weight, _picked(updates, kept), inclusive=False, **table)
-
-
-def _table(updates: Updates, kept: Integers, level: Floats) -> dict[str, Any]:
-    """How much gradients count in the mean of a table; it is full where the server has been at work before."""
-    before = float(level[0]) if updates.warm and level.size else 0.0
-    return {"entry": updates.share, "level": level[kept], "before": before}
+    level = updates.level[together - 1 : whole : together]
+    return Rows.of(
+        kept // together,
+        updates.sent[kept] // together,
+        updates.counts[kept] * level.repeat(together) / size,
+        _picked(updates, kept),
+        step=level * (together * updates.many / size),
+        entry=updates.share,
+        inclusive=False,
+        warm=updates.warm,
+    )
 
 
 def latest(updates: Updates, options: Options) -> Rows:
@@ -165,15 +167,17 @@ def latest(updates: Updates, options: Options) -> Rows:
     if options["warmup"] and not updates.warm:
         _, firsts = np.unique(updates.client, return_index=True)
         begin = int(firsts.max()) if firsts.size == updates.share.size else number
-    if begin >= number:  # never full: the model does not move
-        kept = np.empty(0, dtype=np.int64)
-        table = _table(updates, kept, updates.level) | {"step": np.empty(0)}
-        return Rows.of(kept, kept, np.empty(0), _picked(updates, kept), **table)
-    place = np.maximum(np.arange(number) - begin, 0)
-    sent = np.maximum(updates.sent - begin, 0)
-    table = _table(updates, np.arange(number), np.ones(number))
-    table["step"] = updates.level[begin:] * updates.many
-    return Rows.of(place, sent, np.zeros(number), updates, inclusive=True, **table)
+    kept = np.arange(number if begin < number else 0)  # never full: the model does not move
+    return Rows.of(
+        np.maximum(kept - begin, 0),
+        np.maximum(updates.sent[kept] - begin, 0),
+        np.zeros(kept.size),
+        _picked(updates, kept),
+        step=updates.level[begin:] * updates.many,
+        entry=updates.share,
+        inclusive=True,
+        warm=updates.warm,
+    )
 
 
 def mixed(updates: Updates, options: Options) -> Rows:

@@ -70,10 +70,8 @@ class Rows:
     """A table: whether it holds a gradient at the change where it comes."""
     entry: Floats | None = None
     """A table: how much each client counts in its mean."""
-    level: Floats | None = None
-    """A table: factor with which each gradient was sent."""
-    before: float = 0.0
-    """A table: factor of the gradients that it holds at the beginning; 0 = it is empty."""
+    warm: bool = False
+    """A table: whether it is full at the beginning."""
 
     @property
     def changes(self) -> int:
@@ -102,7 +100,7 @@ class Rows:
         if self.step is not None:
             assert self.entry is not None
             counted = np.concatenate([[0], np.cumsum(rows)])
-            kept = {key: getattr(self, key)[rows] for key in ("client", "sent", "weight", "level")}
+            kept = {key: getattr(self, key)[rows] for key in ("client", "sent", "weight")}
             return replace(self, first=counted[self.first].astype(np.int64), entry=self.entry * mine, **kept)
         place = np.repeat(np.arange(self.changes), np.diff(self.first))[rows]
         used, now = np.unique(place, return_inverse=True)

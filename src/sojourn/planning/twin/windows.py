@@ -98,8 +98,8 @@ def long(run: Run, landscape: Landscape) -> Long:
     """A run whose updates are only the first of many.
 
     Held against passes over all updates (90 clients at 8 and 10 at 1, 64,000 updates, four traces) losses differ by up
-    to 3% for gradients as they come, weighted, adaptive or in buffers, 9% with drops, 20% for tables and mixed models;
-    by half for CA2FL under decay, whose table keeps what was sent when the step size was larger. No warm-up of a table.
+    to 3% for gradients as they come, weighted, adaptive or in buffers, 9% with drops, 20% for tables and mixed models.
+    A table is taken to be full from the beginning.
     """
     updates = run.updates
     multiple = run.server.at_once(updates)
