@@ -262,7 +262,7 @@ LONG = {  # plan, algorithm, step size, error that is let pass
     "adaptive": (CROWDED, "asyncsgd(assignment=pure, steps=adaptive)", 0.005, 0.08),
     "rounds": (Plan.uniform(CROWD, 6), "fedavg", 0.1, 0.15),
     "calibrated": (CROWDED, "ca2fl(size=7, dispatch=idle)", 0.01, 0.1),
-    "table": (CROWDED, "ia2sgd", 0.001, 0.1),
+    "table": (CROWDED, "ia2sgd(warmup=false)", 0.002, 0.1),
     "mixed": (CROWDED, "fedasync(dispatch=idle)", 0.05, 0.15),
 }
 
