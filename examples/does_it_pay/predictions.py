@@ -4,8 +4,8 @@ They lie in predictions-*.csv. Those of cells that are held out are written once
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from policies import ROBUST, policies
 from trials import updates_in
 from world import Cell
 
-from sojourn.calibration import Calibration
 from sojourn.constants import WORKED_EXAMPLE
 from sojourn.csv_file import read_csv, write_csv
+from sojourn.files import read_json, write_json
 from sojourn.landscape import Landscape
 from sojourn.planning.bound.theorem import best_step, bound, largest_step, sums
 from sojourn.planning.policy import Policy
@@ -74,7 +74,7 @@ def said_of(cell: Cell, results: Path) -> list[Row]:
     models = {"generic": Landscape.generic()}
     path = calibration_of(cell, results)
     if path.exists():
-        models["calibrated"] = Calibration.load(path).landscape(cell.fleet)
+        models["calibrated"] = Landscape(**read_json(path, "landscape"))
     said: dict[str, Row] = {name: {**dict.fromkeys(COLUMNS, ""), "cell": cell.name, "policy": name} for name in made}
     for name, policy in made.items():
         said[name]["updates"] = f"{updates_in(cell, policy):.6g}"
@@ -105,7 +105,7 @@ def bound_of(cell: Cell, policy: Policy) -> float:
 
 def calibration_of(cell: Cell, results: Path) -> Path:
     """Where the constants of a problem on a fleet with a partition lie; the budget plays no part."""
-    return results / "calibrations" / f"{cell.name.rpartition('-')[0]}.toml"
+    return results / "landscapes" / f"{cell.name.rpartition('-')[0]}.json"
 
 
 def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
@@ -122,5 +122,15 @@ def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
             "step_size": cell.work.start / 2,
             **cell.work.keys(),
         }
-        calibrate(cell.fleet, policies(cell)[ROBUST].plan, **MEASURED, **run).save(path)
+        found = calibrate(cell.fleet, policies(cell)[ROBUST].plan, **MEASURED, **run).landscape(cell.fleet)
+        write_json(path, {item.name: _short(getattr(found, item.name)) for item in fields(found)}, "landscape")
         print(path.name, flush=True)
+
+
+def _short(value: Any) -> Any:
+    """Six digits of every number will do."""
+    if isinstance(value, Mapping):
+        return {key: _short(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_short(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -40,7 +40,7 @@ def guess(arguments: Namespace) -> None:
     from verdict import guesses
 
     store, found = Store(arguments.out), _cells(arguments)
-    wanted = guesses(arguments.results, found)
+    wanted = guesses(arguments.results, found, keep=not arguments.count)
     searches = [
         Search(f"{cell.name}, {name} at {step}", guessed(cell, name, step))
         for cell in found
@@ -115,7 +115,7 @@ def _warm(found: Sequence[Cell], store: Store) -> None:
 
 
 def _count(arguments: Namespace, found: Sequence[Cell], store: Store) -> None:
-    pace, total = dict[str, float](), dict[str, Count]()
+    pace, total = dict[str, float | None](), dict[str, Count]()
     for cell in found:
         work = cell.work.name
         if work not in pace:
@@ -124,11 +124,13 @@ def _count(arguments: Namespace, found: Sequence[Cell], store: Store) -> None:
         sums.runs, sums.gradients = sums.runs + one.runs, sums.gradients + one.gradients
         sums.seconds += one.seconds
     for work, sums in total.items():
-        print(
-            f"{work}: about {sums.runs:.0f} runs, {sums.gradients:.3g} gradients, {sums.seconds:.0f} s with one job "
-            f"({1e6 * pace[work]:.0f} microseconds per gradient), {sums.seconds / arguments.jobs:.0f} s with "
-            f"{arguments.jobs}"
-        )
+        gradient = pace[work]
+        print(f"{work}: about {sums.runs:.0f} runs, {sums.gradients:.3g} gradients", end="")
+        if gradient is None:
+            print("; it takes a GPU, and there is none here")
+            continue
+        each = sums.seconds / arguments.jobs
+        print(f", {1e6 * gradient:.0f} microseconds per gradient: {each:.0f} s with {arguments.jobs} jobs", flush=True)
 
 
 def _end(all_done: bool, searches: Sequence[Search]) -> None:

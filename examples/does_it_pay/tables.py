@@ -6,7 +6,7 @@ from statistics import fmean
 
 from policies import ROBUST, ROOT, UNIFORM
 from results import Outcome, Outcomes
-from verdict import AGREE, PREDICTORS, RULES, Target, Verdict
+from verdict import PREDICTORS, RULES, Target, Verdict
 from world import Cell
 
 PARTS = (("development", "short"), ("development", "long"), ("held out", "short"), ("held out", "long"))
@@ -52,19 +52,10 @@ def people_table(found: Sequence[Verdict]) -> str:
     for name in _by_mean(found):
         mine = [one.outcomes[name] for one in short if name in one.outcomes]
         if mine:
-            worst = fmean(one.worst for one in mine)
-            lowest = min(one.worst for one in mine)
-            rows.append(
-                (name, _percent(fmean(one.accuracy for one in mine)), _percent(worst), _percent(lowest), _time(mine))
-            )
-    head = (
-        "policy, short budgets",
-        "accuracy",
-        "worst client",
-        "worst client, lowest cell",
-        "time to AsyncSGD's accuracy",
-    )
-    return table(head, rows)
+            worsts = [one.worst for one in mine]
+            people = (fmean(one.accuracy for one in mine), fmean(worsts), min(worsts))
+            rows.append((name, *map(_percent, people), *_time(mine)))
+    return table(("short budgets", "accuracy", "worst client", "lowest cell", "time", "not reached"), rows)
 
 
 def predictors_table(found: Sequence[Verdict]) -> str:
@@ -87,20 +78,19 @@ def predictors_table(found: Sequence[Verdict]) -> str:
 
 
 def cells_table(found: Sequence[Verdict], key: str) -> str:
-    """One row per cell."""
-    rows = []
+    """One row per cell, one table per problem and budget."""
+    head = ("fleet", "classes", "held out", "best", "loss", "default", "root", "halves", "twin", "regret")
+    made: dict[str, list[tuple[str, ...]]] = {}
     for one in found:
-        agreed = f"{one.halves:+.2f}" + ("" if one.halves >= AGREE else " (unclear)")
+        problem, fleet, classes, budget = _words(one.cell)
+        over = (f"{one.best.loss:.3g}", f"{one.over_best(ROBUST):.2f}", f"{one.over_best(ROOT):.2f}")
         rank = f"{one.ranks[key]:+.2f}" if key in one.ranks else ""
         regret = f"{one.regret(key):.2f}" if key in one.picks else ""
-        root = f"{one.over_best(ROOT):.2f}"
         held = "yes" if one.cell.held_out else ""
-        default = f"{one.over_best(ROBUST):.2f}"
-        rows.append(
-            (*_words(one.cell), held, one.best.policy, f"{one.best.loss:.3g}", default, root, agreed, rank, regret)
-        )
-    head = ("problem", "fleet", "classes", "budget", "held out", "best", "loss", "default", "root of speed")
-    return table((*head, "halves", "twin", "regret"), rows)
+        row = (fleet, classes, held, one.best.policy, *over, f"{one.halves:+.2f}", rank, regret)
+        made.setdefault(f"{problem}, {budget}", []).append(row)
+    parts = [f"### {name}\n\n{table(head, rows)}" for name, rows in made.items()]
+    return "\n\n".join(parts) or "Not yet."
 
 
 def decay_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
@@ -132,20 +122,25 @@ def steps_table(found: Sequence[Verdict], guessed: Outcomes) -> str:
     rows = []
     for one in found:
         for name, guess in guessed.get(one.cell.name, {}).items():
-            ratio = guess.loss / one[name].loss
-            rows.append((*_words(one.cell), name, f"{one[name].step:.3g}", f"{guess.step:.3g}", f"{ratio:.2f}"))
-    return table(("problem", "fleet", "classes", "budget", "policy", "tuned", "guessed", "loss over tuned"), rows)
+            steps = (f"{one[name].step:.3g}", f"{guess.step:.3g}")
+            rows.append((*_words(one.cell), name, *steps, f"{guess.loss / one[name].loss:.2f}"))
+    return table(("problem", "fleet", "classes", "budget", "policy", "tuned", "guessed", "loss"), rows)
 
 
 def cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """ResNet20: every policy in every cell."""
-    rows = []
+    """ResNet20: every policy in every cell, one table per cell."""
+    head = ("policy", "step", "updates", "loss", "accuracy", "worst client", "time", "not reached")
+    parts = []
     for cell in known:
-        for name, one in outcomes.get(cell.name, {}).items() if cell.work.data == "cifar10" else ():
-            row = (*_words(cell)[1:], name, f"{one.step:.3g}", f"{one.updates:,.0f}", f"{one.loss:.3f}")
-            rows.append((*row, _percent(one.accuracy), _percent(one.worst), _time([one])))
-    head = ("fleet", "classes", "time", "policy", "step", "updates", "loss", "accuracy", "worst client")
-    return table((*head, "time to AsyncSGD's accuracy"), rows)
+        if cell.work.name == "cifar" and cell.name in outcomes:
+            rows = [_facts(one) for one in outcomes[cell.name].values()]
+            parts.append(f"### {cell.fleet_name}, {cell.partition}\n\n{table(head, rows)}")
+    return "\n\n".join(parts) or "Not yet."
+
+
+def _facts(one: Outcome) -> tuple[str, ...]:
+    numbers = (f"{one.step:.3g}", f"{one.updates:,.0f}", f"{one.loss:.3g}", _percent(one.accuracy), _percent(one.worst))
+    return (one.policy, *numbers, *_time([one]))
 
 
 def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
@@ -161,32 +156,19 @@ def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
                 (name, f"{one.step:.3g}", _percent(late), _percent(one.accuracy), _percent(one.worst), f"{share:.2f}")
             )
     rows.append(("best of ten by hand", "", *map(_percent, BEST_BY_HAND), "", ""))
-    head = ("virtual time 1400", "step", "last 15%", "in the end", "worst client", "share of the time to 49.7%")
+    head = ("policy", "step", "last 15%", "in the end", "worst client", "time to 49.7%")
     return table(head, rows)
 
 
 def every_cell(outcomes: Outcomes, known: Sequence[Cell]) -> str:
     """All policies of all cells, cell by cell."""
+    head = ("policy", "step", "updates", "loss", "accuracy", "worst client", "time", "not reached", "sd of the loss")
     parts = []
     for cell in known:
         mine = sorted(outcomes.get(cell.name, {}).values(), key=lambda one: one.loss)
-        if not mine:
-            continue
-        rows = [
-            (
-                one.policy,
-                f"{one.updates:,.0f}",
-                f"{one.step:.3g}",
-                f"{one.loss:.3g}",
-                _sd(one.losses),
-                _percent(one.accuracy),
-                _percent(one.worst),
-                _time([one]),
-            )
-            for one in mine
-        ]
-        head = ("policy", "updates", "step", "loss", "sd", "accuracy", "worst client", "time to AsyncSGD's")
-        parts += [f"## {', '.join(_words(cell))}", "", table(head, rows), ""]
+        if mine:
+            rows = [(*_facts(one), _sd(one.losses)) for one in mine]
+            parts += [f"## {', '.join(_words(cell))}", "", table(head, rows), ""]
     return "\n".join(parts)
 
 
@@ -216,14 +198,12 @@ def _sd(values: Sequence[float]) -> str:
     return f"{math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1)):.2g}"
 
 
-def _time(mine: Sequence[Outcome]) -> str:
-    """Mean share of the budget over the runs that got there; and how many did not."""
+def _time(mine: Sequence[Outcome]) -> tuple[str, str]:
+    """Mean share of the budget over the runs that got there, and how many did not."""
     times = [one for outcome in mine for one in outcome.times]
     there = [one for one in times if math.isfinite(one)]
-    if not times:
-        return ""
-    said = f"{fmean(there):.2f}" if there else ""
-    return said if len(there) == len(times) else f"{said} ({len(times) - len(there)} of {len(times)} did not)".strip()
+    missing = len(times) - len(there)
+    return f"{fmean(there):.2f}" if there else "", f"{missing} of {len(times)}" if missing else ""
 
 
 def _words(cell: Cell) -> tuple[str, str, str, str]:

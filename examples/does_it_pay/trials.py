@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
+import torch
 from policies import policies
 from runs import Request, train
 from search import Asked
@@ -17,6 +18,7 @@ from sojourn.planning.policy import Policy
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.expected import expected
 
+SAMPLE = 300  # updates of each run that the time is taken of
 TRIALS = 9.0  # of a policy, on average, where there are two trial seeds
 
 
@@ -134,15 +136,19 @@ def updates_in(cell: Cell, policy: Policy) -> float:
     return float(expected(cell.fleet, policy.plan, Scenario(Dispatcher(policy.dispatcher))).throughput * cell.time)
 
 
-def timed(cell: Cell, policy: str, store: Store) -> float:
-    """Seconds per gradient, from runs that are kept; where there is none, from the second of two that are made now."""
+def timed(cell: Cell, policy: str, store: Store) -> float | None:
+    """Seconds per gradient, from runs that are kept; where there is none, from the second of two short lots made now.
+
+    None = it takes a GPU to tell, and there is none.
+    """
     rows = [row for row in store.of(cell).values() if row["kind"] == "trial"]
+    if not rows and cell.work.device != "cpu" and not torch.cuda.is_available():
+        return None
     if not rows:
-        lots = [
-            [
-                Request(cell, policy, "trial", cell.work.start, 20_000 + n, policies(cell)[policy])
-                for n in range(cell.work.lot)
-            ]
-        ] * 2
-        rows = [row for lot in lots for row in train(lot)][-1:]
+        share = min(1.0, SAMPLE / updates_in(cell, policies(cell)[policy]))
+        short = Cell(cell.work, cell.fleet_name, cell.partition, repr(cell.time * share))
+        made = policies(cell)[policy]
+        lot = [Request(short, policy, "trial", cell.work.start, seed, made) for seed in range(cell.work.lot)]
+        train(lot)
+        rows = train(lot)
     return sum(float(row["seconds"]) for row in rows) / sum(int(row["updates"]) for row in rows)

@@ -110,7 +110,7 @@ def transfer(results: Path) -> dict[str, float]:
     return {key: median(values) for key, values in found.items()}
 
 
-def guesses(results: Path, wanted: Sequence[Cell]) -> dict[str, dict[str, float]]:
+def guesses(results: Path, wanted: Sequence[Cell], keep: bool = True) -> dict[str, dict[str, float]]:
     """Steps without tuning, of the default and of the twin's pick; what was guessed once is kept."""
     path = results / "guesses.csv"
     rows = [dict(row) for row in read_csv(path, "guesses", GUESSES)] if path.exists() else []
@@ -125,7 +125,8 @@ def guesses(results: Path, wanted: Sequence[Cell]) -> dict[str, dict[str, float]
         for name in dict.fromkeys((ROBUST, pick)):
             step = facts[name][f"{key}_step"] * factor[key]
             rows.append({"cell": cell.name, "policy": name, "step": f"{step:.3g}"})
-    write_csv(path, rows, read_back=True)
+    if keep:
+        write_csv(path, rows, read_back=True)
     found: dict[str, dict[str, float]] = {}
     for row in rows:
         found.setdefault(row["cell"], {})[row["policy"]] = float(row["step"])

@@ -86,6 +86,8 @@ def train(
             if trace is not None and file is None:
                 raise InvalidInput("tune needs a trace in a file, got a Trace; save it, and give trace=path")
             tuned = tuned_step(config.resolved(trace=file or config.trace), place)
+            if tuned.interrupted:
+                raise KeyboardInterrupt
             config = config.resolved(step_size=tuned.step_size)
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)

@@ -49,9 +49,9 @@ class Landscape(Frozen):
     """What stays of G^2 when the loss is at its lowest."""
     between: float = 0.0
     """Part of the problem that is known to one speed group alone, from 0 (all groups see the same) to 1."""
-    sharper: float = 1.0
+    sharper: float = 0.0
     """Power of n/n_g by which what one speed group of n_g clients alone knows is steeper, and noisier, for its clients
-    than for others what they know: 1 = as steep in the mean loss as all else, 0 = as steep for a client as all else."""
+    than what all know: 0 = as steep for a client as all else, 1 = as steep in the mean loss as all else."""
     lowest: float = 0.0
     """The lowest loss: predictions are above it."""
     source: str = "generic"

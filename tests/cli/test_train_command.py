@@ -196,7 +196,7 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
         (["--time", "0.000001"], "no update comes back within time 1e-06"),
         (["--step-size", "0"], "step_size must be positive and finite, got 0.0"),
         (["--step-size", "nan"], "step_size must be positive and finite, got nan"),
-        (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1.0"),
+        (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),
         (["--schedule", "drops"], "schedule drops needs at"),
         (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),

@@ -127,11 +127,12 @@ def test_buffers_are_those_of_an_algorithm_that_gathers(tuning, tmp_path):
 
         return abs(log(config.step_size / 0.1)) + abs(fleet_and_plan(config)[1].buffer - 3)
 
-    made = tuning(guess=0.1, buffers=(1, 3), run={"algorithm": "fedbuff"})
-    found = choose(made, tmp_path, trainer(tmp_path, loss, asked))
-    assert (found.plan.buffer, found.plan.step_size) == (3, 0.1)
-    with pytest.raises(InvalidInput, match="buffer has no effect on generalized-asyncsgd"):
-        tuning(guess=0.1, buffers=(1, 3))
+    for algorithm in ("fedbuff", "generalized-asyncsgd"):
+        made = tuning(guess=0.1, buffers=(1, 3), run={"algorithm": algorithm})
+        found = choose(made, tmp_path, trainer(tmp_path, loss, asked))
+        assert (found.plan.buffer, found.plan.step_size) == (3, 0.1)
+    with pytest.raises(InvalidInput, match="buffer has no effect on asyncsgd"):
+        tuning(guess=0.1, buffers=(1, 3), run={"algorithm": "asyncsgd"})
     with pytest.raises(InvalidInput, match="correction has no effect on favano"):
         tuning(guess=0.1, corrections=(0.0, 1.0), run={"algorithm": "favano"})
 

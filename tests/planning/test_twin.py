@@ -9,12 +9,13 @@ import pytest
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
+from sojourn.laws.law import Law
 from sojourn.plan import Plan
 from sojourn.planning.policy import Policy, robust, usual
 from sojourn.planning.twin import predict
 from sojourn.planning.twin.moments import Part, exact, one_pass
-from sojourn.planning.twin.rules import Server
 from sojourn.planning.twin.runs import BLOCKS, Run, Runs
+from sojourn.planning.twin.server import Server
 from sojourn.planning.twin.thinning import thinned
 from sojourn.planning.twin.updates import Updates
 from sojourn.planning.twin.windows import long
@@ -262,7 +263,7 @@ LONG = {  # plan, algorithm, step size, error that is let pass
     "adaptive": (CROWDED, "asyncsgd(assignment=pure, steps=adaptive)", 0.005, 0.08),
     "rounds": (Plan.uniform(CROWD, 6), "fedavg", 0.1, 0.15),
     "calibrated": (CROWDED, "ca2fl(size=7, dispatch=idle)", 0.01, 0.1),
-    "table": (CROWDED, "ia2sgd", 0.001, 0.1),
+    "table": (CROWDED, "ia2sgd(warmup=false)", 0.002, 0.1),
     "mixed": (CROWDED, "fedasync(dispatch=idle)", 0.05, 0.15),
 }
 
@@ -357,6 +358,25 @@ def test_the_worst_group_is_the_slow_one_unless_its_updates_count_more() -> None
     plain, unbiased = predict(FLEET, policies_, 60.0, replace(SMALL, heterogeneity_floor=2.0, between=0.3))
     assert plain.worst > 1.2 * plain.loss
     assert unbiased.worst / unbiased.loss < plain.worst / plain.loss
+
+
+@pytest.mark.parametrize("algorithm", ["generalized-asyncsgd", "fedbuff(size=3)", "fedavg", "ca2fl", "ia2sgd"])
+@pytest.mark.parametrize("law", ["exponential", "deterministic"])
+def test_a_time_without_updates_teaches_nothing(algorithm: str, law: str) -> None:
+    fleet = replace(FLEET, law=(Law.parse(law),) * 2)
+    plan = replace(Plan.uniform(fleet, 6, cap=2), correction=0.5)
+    found = predict(fleet, [Policy("none", plan, algorithm)], 1e-6, SMALL)[0]
+    assert found.updates == 0
+    assert found.loss == SMALL.loss
+    assert found.diverges
+
+
+def test_a_group_that_never_comes_learns_nothing() -> None:
+    """With one task that stays where it is, one client does all, however long."""
+    policy = Policy("one", Plan.uniform(FLEET, 1), "asyncsgd(assignment=pure)")
+    found = predict(FLEET, [policy], 30_000.0, replace(SMALL, between=1.0), traces=1)[0]
+    assert SMALL.loss * 0.3 < found.loss < SMALL.loss
+    assert found.worst == pytest.approx(SMALL.loss)
 
 
 def test_policies_of_one_timing_share_their_traces() -> None:

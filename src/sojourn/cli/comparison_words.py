@@ -102,7 +102,11 @@ def numbers_of(name: str, text: str | None) -> list[float]:
     >>> numbers_of("step-sizes", "0.1,0.3"), numbers_of("correction", None)
     ([0.1, 0.3], [])
     """
+    return [] if text is None else [_number(name, one) for one in text.split(",")]
+
+
+def _number(name: str, text: str) -> float:
     try:
-        return [] if text is None else [float(one) for one in text.split(",")]
+        return float(text)
     except ValueError:
         raise InvalidInput(f"{name} must be numbers with commas between, got '{text}'") from None

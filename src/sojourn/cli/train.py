@@ -143,12 +143,9 @@ def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float
     from sojourn.cli.tune import sentences
     from sojourn.experiments.tune_plan import tuned_step
 
-    try:
-        with cell_bar() as (phase, report):
-            found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
-    except KeyboardInterrupt:
-        end(True, {})
-        raise
+    with cell_bar() as (phase, report):
+        found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
+    end(found.interrupted, {})
     typer.echo(sentences(found, None)[1], err=True)
     return [one.resolved(step_size=found.step_size) for one in configs]
 

@@ -79,7 +79,7 @@ def tune(
 
     - `sojourn tune fleet.csv --plan plan.json --time 1h --guess 0.1 --correction 0,0.5,1 --out tuned.json`
 
-    - `sojourn tune fleet.csv --plan plan.json --algorithm fedbuff --buffer 1,3,10 --steps 5000 --folder trials/`
+    - `sojourn tune fleet.csv --plan plan.json --buffer 1,3,10 --steps 5000 --folder trials/`
 
     """
     between = check_pace(together, checkpoint_seconds)

@@ -119,14 +119,12 @@ def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None
 
 
 def tuned_step(config: TrainConfig, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
-    """The step size that is best for a run, by trials in its folder; an interrupt is one."""
+    """The step size that is best for a run, by trials in its folder; none yet where Ctrl-C ended it early."""
     if config.step_size is not None:
         raise InvalidInput(f"step_size {config.step_size:g} and tune exclude each other, got both; give one of them")
     place = Path(folder) / TUNING
     found = tune_plan(PlanTuning(config), place, phase, **options)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    if found.step_size is None:
+    if not (found.complete or found.interrupted):
         name, why = next(iter(found.failures.items()), ("a trial", "another process is at it"))
         raise SojournError(f"the step size could not be tuned in {place}: {name}: {why}")
     return found

@@ -12,7 +12,6 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.planning.twin.updates import Rows, Updates
-from sojourn.text import listed, nearest, parse_choice
 from sojourn.types import Integers
 
 Options = Mapping[str, Any]
@@ -99,15 +98,15 @@ def buffered(updates: Updates, options: Options) -> Rows:
     if size < 1:
         raise InvalidInput(f"fedbuff: size must be at least 1, got {size}")
     kept = np.arange(len(updates)) if not options["distinct"] else _distinct(updates.client, size)
-    gathered = max(1, round(size / updates.many))
-    whole = kept.size // gathered * gathered
+    together = max(1, round(size / updates.many))
+    whole = kept.size // together * together
     kept = kept[:whole]
-    versions = np.searchsorted(kept, np.arange(len(updates) + 1)) // gathered
-    place = np.arange(whole) // gathered
+    versions = np.searchsorted(kept, np.arange(len(updates) + 1)) // together
+    place = np.arange(whole) // together
     sent = versions[updates.sent[kept]]
     weight = (updates.counts * updates.sent_level)[kept] / size * options["server_step_size"]
     if options["staleness"] == "root":
-        weight = weight / np.sqrt(1.0 + (place - sent) * gathered * updates.many / size)
+        weight = weight / np.sqrt(1.0 + (place - sent) * together * updates.many / size)
     elif options["staleness"] != "none":
         raise InvalidInput(f"fedbuff: staleness must be none or root, got '{options['staleness']}'")
     return Rows.of(place, sent, weight, _picked(updates, kept))
@@ -229,51 +228,3 @@ RULES: dict[str, Rule] = {
         {"alpha": 0.6, "staleness": "polynomial", "a": 0.5, "b": 4.0},
     ),
 }
-_ASSIGNED = {"random": "routed", "pure": "pure", "shuffled": "shuffled"}
-
-
-@dataclass(frozen=True)
-class Server:
-    """The rule of an algorithm with its options."""
-
-    name: str
-    """Name of the algorithm."""
-    rule: Rule
-    """Its rule."""
-    options: Mapping[str, Any]
-    """All options."""
-    named: str | None
-    """Dispatcher that the text names."""
-
-    @classmethod
-    def parse(cls, text: str, buffer: int | None = None, adaptive: bool | None = None) -> "Server":
-        """From the text of an algorithm; `buffer` and `adaptive` are the plan's, where the text says nothing of them.
-
-        >>> Server.parse("fedbuff(staleness=root)", buffer=3).options["size"]
-        3
-        """
-        name = text.partition("(")[0].strip()
-        if name not in RULES:
-            raise InvalidInput(
-                f"the twin knows the linear rules of {listed(RULES)}, got '{name}'{nearest(name, RULES)}; "
-                "train it, or compare it with sojourn compare"
-            )
-        rule = RULES[name]
-        _, given = parse_choice("algorithm", text, {key: one.options for key, one in RULES.items()})
-        options = {**rule.defaults, **given}
-        if buffer is not None and rule.at in rule.defaults and rule.at not in given:
-            options[rule.at] = buffer
-        if adaptive is not None and "steps" in rule.defaults and "steps" not in given:
-            options["steps"] = "adaptive" if adaptive else "constant"
-        named = given.get("dispatch", _ASSIGNED.get(given.get("assignment", "")))
-        return cls(name, rule, options, named)
-
-    def rows(self, updates: Updates) -> Rows:
-        """What the server makes of these updates."""
-        return self.rule.rows(updates, self.options)
-
-    def at_once(self, updates: Updates) -> int:
-        """Updates that a window must hold a multiple of."""
-        if self.rule.rounds:
-            return updates.concurrency
-        return max(1, round(float(self.options.get(self.rule.at, 1)) / updates.many))

@@ -13,7 +13,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.policy import Policy
-from sojourn.planning.twin.rules import Server
+from sojourn.planning.twin.server import Server
 from sojourn.planning.twin.thinning import CLIENTS, FEWER, MANY, Thinned, thinned
 from sojourn.planning.twin.updates import Updates
 from sojourn.scenario import Dispatcher, Scenario
@@ -183,7 +183,7 @@ def _factors(timing: Timing, server: Server, plan: Plan, client: Integers, prob:
         return np.ones(client.size)
     exponent = own if plan.correction is None or server.rule.uniform else plan.correction
     weights, counts = timing.small.share, timing.small.counts
-    if exponent == 0:
+    if exponent == 0 or not client.size:
         return np.ones(client.size)
     if timing.shares is not None:
         share = timing.shares * counts

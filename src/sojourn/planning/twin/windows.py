@@ -80,7 +80,7 @@ class Long:
         with np.errstate(over="ignore", invalid="ignore"):
             a, b, square = one_pass(part, ends, eta, ones, ones)
             usual = self.usual * (part.variance > 0)
-            mean = (usual / usual.sum())[:, None] * b.sum(axis=0)
+            mean = (usual / (usual.sum() or 1.0))[:, None] * b.sum(axis=0)  # none may have come
             apart = (part.variance[:, None] * (b - mean) ** 2).sum(axis=0)
             after, twice = a**repeats, a ** (2 * repeats)
             once = _summed(a, after, repeats)
