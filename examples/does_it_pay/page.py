@@ -59,7 +59,7 @@ def parts(results: Path) -> dict[str, str]:
     found, known, outcomes = verdicts(results), cells(), load(results)
     small, guessed = _small(found), load(results, "guess")
     factor = transfer(results)
-    key = "calibrated" if any("calibrated" in one.ranks for one in small) else "generic"
+    key = "generic"
     factors = ", ".join(f"{value:.3g} ({name} constants)" for name, value in factor.items())
     return {
         "targets": targets_table(targets(small, guessed, key)),

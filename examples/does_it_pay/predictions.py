@@ -1,6 +1,7 @@
 """What is said of every policy in every cell before it is trained: by the bound, by throughput, by a model of training.
 
-They lie in predictions-*.csv. Those of cells that are held out are written once: what was said stays said.
+Whether data goes with speed is told, as whoever plans would know it. They lie in predictions-*.csv. Those of cells that
+are held out are written once: what was said stays said.
 """
 
 import math
@@ -74,7 +75,9 @@ def said_of(cell: Cell, results: Path) -> list[Row]:
     models = {"generic": Landscape.generic()}
     path = calibration_of(cell, results)
     if path.exists():
-        models["calibrated"] = Landscape(**read_json(path, "landscape"))
+        models["calibrated"] = replace(Landscape(**read_json(path, "landscape")), between=0.0)
+    if cell.skewed:
+        models = {key: landscape.skewed() for key, landscape in models.items()}
     said: dict[str, Row] = {name: {**dict.fromkeys(COLUMNS, ""), "cell": cell.name, "policy": name} for name in made}
     for name, policy in made.items():
         said[name]["updates"] = f"{updates_in(cell, policy):.6g}"
@@ -104,15 +107,18 @@ def bound_of(cell: Cell, policy: Policy) -> float:
 
 
 def calibration_of(cell: Cell, results: Path) -> Path:
-    """Where the constants of a problem on a fleet with a partition lie; the budget plays no part."""
-    return results / "landscapes" / f"{cell.name.rpartition('-')[0]}.json"
+    """Where the constants of a problem lie; they are measured once, on the first of its cells."""
+    return results / "landscapes" / f"{cell.work.name}.json"
 
 
 def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
     """Measure what is not measured yet: a few hundred gradients of training examples along a short training."""
     from sojourn.facade import calibrate
 
-    wanted = {calibration_of(cell, results): cell for cell in cells if not calibration_of(cell, results).exists()}
+    wanted: dict[Path, Cell] = {}
+    for cell in cells:
+        if not calibration_of(cell, results).exists():
+            wanted.setdefault(calibration_of(cell, results), cell)
     print(f"{len(wanted)} calibrations of about {MEASURED['gradients']} gradients at {MEASURED['points']} models each")
     for path, cell in {} if count else wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def tuned(cell: Cell, policy: str) -> Asked:
 
 def trained(cell: Cell, policy: str) -> Asked:
     """Tuned, and then the runs that count."""
-    step = yield from tuned(cell, policy)
+    step = yield from tuned(cell.tuned_in, policy)
     made = policies(cell)[policy]
     yield [Request(cell, policy, "final", step, seed, made) for seed in cell.work.seeds]
     return step

@@ -121,7 +121,7 @@ def guesses(results: Path, wanted: Sequence[Cell], keep: bool = True) -> dict[st
         if cell.name in known or not facts or key not in factor:
             continue
         decayed = {name: one for name, one in facts.items() if not name.endswith("constant") and key in one}
-        pick = min(decayed, key=lambda name: decayed[name][key])
+        pick = min(decayed, key=lambda name: decayed[name]["generic"])
         for name in dict.fromkeys((ROBUST, pick)):
             step = facts[name][f"{key}_step"] * factor[key]
             rows.append({"cell": cell.name, "policy": name, "step": f"{step:.3g}"})

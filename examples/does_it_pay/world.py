@@ -4,7 +4,7 @@ HELD OUT cells were not looked at until the predictions for them lay in docs/res
 partition, one network. The others were there to develop on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -35,6 +35,7 @@ class Work:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     extensions: int = 8
     lot: int = 1  # runs that share the waves of one process
+    tuned_on: tuple[str, str] | None = None  # fleet and partition whose steps all cells take; None = each its own
 
     def keys(self) -> dict[str, object]:
         """Of a run."""
@@ -50,19 +51,22 @@ WORKS = {
         Work(
             *("fashion", "fashion-mnist", "mlp(hidden=32)", 8, 0.0125), more=(("execution", "waves"),), peek=2000, lot=8
         ),
-        Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, **_GPU),
+        Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, trial_seeds=(10_000,), lot=8),
         Work(
-            *("cifar", "cifar10", "resnet20", 64, 0.05),
+            *("cifar", "cifar10", "resnet20(norm=batch)", 64, 0.05),
             more=(("augment", "crop-flip"), ("precision", "bf16")),
+            peek=2000,
             holdout=0.1,
             trial_seeds=(10_000,),
-            seeds=(0, 1, 2),
+            seeds=(0, 1),
+            tuned_on=("cifar 50:50", "random"),
             extensions=1,
             **_GPU,
         ),
         Work(
-            *("cifar-1400", "cifar10", "resnet20", 128, 0.05),
+            *("cifar-1400", "cifar10", "resnet20(norm=batch)", 128, 0.05),
             more=(("augment", "crop-flip"), ("precision", "bf16")),
+            peek=2000,
             holdout=0.1,
             trial_seeds=(10_000,),
             seeds=(0, 1, 2),
@@ -89,6 +93,13 @@ class Cell:
         """Names it, and the file of its runs."""
         return f"{self.work.name} {self.fleet_name} {self.partition} {self.budget}".replace(" ", "-").replace(":", "to")
 
+    @property
+    def tuned_in(self) -> "Cell":
+        """The cell whose steps it takes: itself, or the one that its problem names."""
+        if self.work.tuned_on is None:
+            return self
+        return replace(self, fleet_name=self.work.tuned_on[0], partition=self.work.tuned_on[1])
+
     @cached_property
     def fleet(self) -> Fleet:
         """Clients in order of speed, the fastest first."""
@@ -105,6 +116,11 @@ class Cell:
     def held_out(self) -> bool:
         """Whether nothing of it was to be seen before its predictions were made."""
         return self.fleet_name in ("20:1", "lognormal 2") or self.partition == "shards" or self.work.name == "cnn"
+
+    @property
+    def skewed(self) -> bool:
+        """Whether slow clients hold classes that fast ones lack."""
+        return self.partition == "by speed" and bool(np.ptp(self.fleet.rate) > 0)
 
     def dealt(self) -> str:
         """The partition as a run names it."""

@@ -22,8 +22,19 @@ from sojourn.types import Floats
 from sojourn.values import number, numbers, table
 
 DIRECTIONS = 40
+SKEWED, FORGETTING = 0.5, 0.07
 NUMBERS = (
-    *("loss", "noise", "heterogeneity", "noise_floor", "heterogeneity_floor", "between", "sharper", "lowest"),
+    *(
+        "loss",
+        "noise",
+        "heterogeneity",
+        "noise_floor",
+        "heterogeneity_floor",
+        "between",
+        "sharper",
+        "forgetting",
+        "lowest",
+    ),
 )  # none of them below 0
 
 
@@ -52,6 +63,9 @@ class Landscape(Frozen):
     sharper: float = 0.0
     """Power of n/n_g by which what one speed group of n_g clients alone knows is steeper, and noisier, for its clients
     than what all know: 0 = as steep for a client as all else, 1 = as steep in the mean loss as all else."""
+    forgetting: float = 0.0
+    """How strongly clients of other speed groups undo what one group alone knows: they pull it back to the first model
+    with this part of its curvature."""
     lowest: float = 0.0
     """The lowest loss: predictions are above it."""
     source: str = "generic"
@@ -63,16 +77,7 @@ class Landscape(Frozen):
         h = tuple(float(one) for one in self.curvature)
         if not h or not all(math.isfinite(one) and one > 0 for one in h):
             raise InvalidInput(f"curvature must hold positive numbers, got {quoted(list(h))}")
-        for key in (
-            "loss",
-            "noise",
-            "heterogeneity",
-            "noise_floor",
-            "heterogeneity_floor",
-            "lowest",
-            "between",
-            "sharper",
-        ):
+        for key in NUMBERS:
             value = getattr(self, key)
             if not (math.isfinite(value) and value >= 0) or (key == "loss" and value == 0):
                 raise InvalidInput(
@@ -129,6 +134,14 @@ class Landscape(Frozen):
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         ends = {key: list(value) for key, value in self.intervals.items()}
         return {**plain, "curvature": list(self.curvature), "intervals": ends}
+
+    def skewed(self) -> "Landscape":
+        """The same where slow clients are known to hold data that fast ones lack, or the reverse.
+
+        Half of the problem is one group's alone, and the others undo it with 0.07 of its curvature: the middle of what
+        ranked policies as training does on six fleets and partitions (docs/twin.md).
+        """
+        return replace(self, between=SKEWED, forgetting=FORGETTING)
 
     def scaled(self, **by: float) -> "Landscape":
         """The same with some numbers multiplied, to see what depends on them."""

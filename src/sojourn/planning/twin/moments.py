@@ -42,6 +42,16 @@ class Part:
     """Weight of the part in the loss."""
     group: int
     """Speed group; -1 = all."""
+    pull: Floats | None = None
+    """How strongly each client pulls back to the first model, in units of the curvature; None = nobody does."""
+
+    @property
+    def clients(self) -> tuple[Floats, Floats]:
+        """Steepness of each client in units of the curvature, and how it pulls back."""
+        ones = np.ones(self.variance.size)
+        if self.pull is None:
+            return ones, np.zeros(ones.size)
+        return np.where(self.variance > 0, 1.0, self.pull), self.pull
 
 
 class Outcome(NamedTuple):
@@ -66,29 +76,48 @@ def parts_of(rows: Rows, small: Thinned, landscape: Landscape) -> list[Part]:
         size = float(share[mine].sum())
         times = size**-landscape.sharper
         own = share * mine / size
-        found.append(Part(rows.only(mine), h * times, spread * mine * times, own, landscape.between * size, group))
+        weight, variance = landscape.between * size, spread * mine * times
+        if landscape.forgetting == 0:
+            found.append(Part(rows.only(mine), h * times, variance, own, weight, group))
+        else:
+            pull = np.where(mine, 0.0, landscape.forgetting / times)
+            found.append(Part(rows, h * times, variance, own, weight, group, pull))
     return found
 
 
 def one_pass(part: Part, ends: Integers, eta: float, root: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
     """a, b (a row for each client) and the sum of the variances of the noise, by direction."""
+    a, lean, b, square = _passed(part, ends, eta, root, noise)
+    return a + lean, b, square
+
+
+def one_window(part: Part, ends: Integers, eta: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """The same with offsets and noise of size 1, and apart what of the first model is pulled back meanwhile."""
+    return _passed(part, ends, eta, np.ones(1), np.ones(1))
+
+
+def _passed(
+    part: Part, ends: Integers, eta: float, root: Floats, noise: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
     rows, many = part.rows, part.steep.size
-    lam, square = np.empty((int(ends[-1]) + 1, many)), np.empty(many)
+    lam, square, lean = np.empty((int(ends[-1]) + 1, many)), np.empty(many), np.empty(many)
     b = np.empty((part.share.size, many))
-    facts: tuple[Any, ...] = (part.variance, float(eta), part.steep, root, noise, lam, b, square)
+    facts: tuple[Any, ...] = (part.variance, float(eta), part.steep, root, noise, *part.clients)
+    facts += (lam, b, square, lean)
     if rows.step is None:
         follow(ends, rows.first, rows.client, rows.sent, rows.weight, rows.keep, *facts)
     else:
         table: tuple[Any, ...] = (rows.step, rows.entry, rows.inclusive, rows.warm)
         follow_table(ends, rows.first, rows.client, rows.sent, rows.weight, *table, *facts)
-    return lam[0].copy(), b, square
+    return lam[0].copy(), part.steep * lean, b, square
 
 
 def loss_of(part: Part, landscape: Landscape, a: Floats, b: Floats, square: Floats) -> float:
     """The loss of a part, whose offsets count `b` and whose noise adds up to `square`."""
     h = landscape.h
     total = h.sum()
-    centred = b - part.share[:, None] * b.sum(axis=0)
+    known = b * (part.variance > 0)[:, None]
+    centred = known - part.share[:, None] * known.sum(axis=0)
     offset = (part.variance[:, None] * centred**2).sum(axis=0)
     return float((h / 2 * (a**2 * 2 * landscape.loss / total + h / total * (offset + square))).sum())
 

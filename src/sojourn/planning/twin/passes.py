@@ -11,8 +11,10 @@ delta_i the offset of client i, xi_k the noise of gradient k. lam[v] is what the
                                                   lam[sent_k] += (1 - keep_v) lam[v+1] - c_k h
     a = lam[0]
 
-keep_v = 1 but where models are mixed (FedAsync). Gradients of block q have offsets of size `root[q]` and noise of
-variance `noise[q]`. A direction is a column, so that the inner loops run over contiguous numbers.
+Where clients differ in steepness, h is steep_i h; one that pulls back to the first model with pull_i h (w - w_0) adds
+pull_i c_k to `lean`, and a = lam[0] + h lean. keep_v = 1 but where models are mixed (FedAsync). Gradients of block q
+have offsets of size `root[q]` and noise of variance `noise[q]`. A direction is a column, so that the inner loops run
+over contiguous numbers.
 """
 
 import numpy as np
@@ -34,9 +36,12 @@ def follow(
     h: Floats,
     root: Floats,
     noise: Floats,
+    steep: Floats,
+    pull: Floats,
     lam: Floats,
     b: Floats,
     square: Floats,
+    lean: Floats,
 ) -> None:
     """One pass from the last of `ends`; fills lam, b and the sum of squares of c times the noise."""
     many = h.size
@@ -45,6 +50,7 @@ def follow(
     lam[last, :] = 1.0
     b[:, :] = 0.0
     square[:] = 0.0
+    lean[:] = 0.0
     x = np.empty(many)
     for q in range(ends.size - 2, -1, -1):
         for v in range(ends[q + 1] - 1, ends[q] - 1, -1):
@@ -56,10 +62,12 @@ def follow(
                 i, s = client[k], sent[k]
                 e = eta * weight[k]
                 mixed, spread, size = 1.0 - kept, noise[q] * variance[i] * e * e, root[q] * e
+                own, back = e * steep[i], e * pull[i]
                 for d in range(many):
                     square[d] += spread * x[d] * x[d]
                     b[i, d] -= size * x[d]
-                    lam[s, d] += (mixed - e * h[d]) * x[d]
+                    lam[s, d] += (mixed - own * h[d]) * x[d]
+                    lean[d] += back * x[d]
 
 
 @compiled_sum
@@ -78,9 +86,12 @@ def follow_table(
     h: Floats,
     root: Floats,
     noise: Floats,
+    steep: Floats,
+    pull: Floats,
     lam: Floats,
     b: Floats,
     square: Floats,
+    lean: Floats,
 ) -> None:
     """The same where the server moves along a table of what each client sent last.
 
@@ -95,6 +106,7 @@ def follow_table(
     lam[last, :] = 1.0
     b[:, :] = 0.0
     square[:] = 0.0
+    lean[:] = 0.0
     x, total = np.empty(many), np.zeros(many)
     memory = np.zeros((clients, many))
     seen = np.full(clients, -1)
@@ -120,7 +132,8 @@ def follow_table(
                         memory[i, d] += c
                     square[d] += noise[q] * variance[i] * c * c
                     b[i, d] -= root[q] * c
-                    lam[s, d] -= c * h[d]
+                    lam[s, d] -= c * steep[i] * h[d]
+                    lean[d] += c * pull[i]
             if not inclusive:
                 for d in range(many):
                     total[d] += eta * step[v] * x[d]
@@ -130,4 +143,5 @@ def follow_table(
                 c = entry[i] * total[d] - memory[i, d]
                 square[d] += noise[0] * variance[i] * c * c
                 b[i, d] -= root[0] * c
-                lam[0, d] -= c * h[d]
+                lam[0, d] -= c * steep[i] * h[d]
+                lean[d] += c * pull[i]

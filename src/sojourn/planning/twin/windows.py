@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sojourn.landscape import Landscape
-from sojourn.planning.twin.moments import FAR, Outcome, Part, loss_of, one_pass, parts_of, sizes, worst_of
+from sojourn.planning.twin.moments import FAR, Outcome, Part, loss_of, one_window, parts_of, sizes, worst_of
 from sojourn.planning.twin.runs import BLOCKS, TURNS, Run
 from sojourn.planning.twin.updates import Rows
 from sojourn.types import Floats
@@ -75,17 +75,17 @@ class Long:
         self, part: Part, repeats: int, eta: float, root: float, noise: float, state: tuple[Floats, Floats, Floats]
     ) -> tuple[Floats, Floats, Floats]:
         """a, b and the variance of the noise after so many windows more."""
-        ones, before = np.ones(1), state
+        before = state
         ends = np.array([0, part.rows.changes])
         with np.errstate(over="ignore", invalid="ignore"):
-            a, b, square = one_pass(part, ends, eta, ones, ones)
+            a, lean, b, square = one_window(part, ends, eta)
             usual = self.usual * (part.variance > 0)
-            mean = (usual / (usual.sum() or 1.0))[:, None] * b.sum(axis=0)  # none may have come
+            mean = (usual / (usual.sum() or 1.0))[:, None] * b[part.variance > 0].sum(axis=0)  # none may have come
             apart = (part.variance[:, None] * (b - mean) ** 2).sum(axis=0)
             after, twice = a**repeats, a ** (2 * repeats)
             once = _summed(a, after, repeats)
             spread = _summed(a * a, twice, repeats) * (noise * square + root**2 * apart)
-            return after * before[0], after * before[1] + root * once * mean, twice * before[2] + spread
+            return after * before[0] + once * lean, after * before[1] + root * once * mean, twice * before[2] + spread
 
 
 def _summed(ratio: Floats, power: Floats, number: int) -> Floats:
