@@ -10,7 +10,7 @@ from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
 from sojourn.planning.advice import NAME, Advice, Row, budget, promised, row_of
 from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, robust, usual
-from sojourn.planning.search import TRANSFER, Aim, Progress, Searched, energy, search
+from sojourn.planning.search import TRACES, TRANSFER, Aim, Choice, Progress, Searched, energy, search
 from sojourn.planning.twin import Predicted, predict
 
 CHANGES = (
@@ -18,8 +18,8 @@ CHANGES = (
     *({"heterogeneity": 1 / 3}, {"heterogeneity": 3.0}),
 )
 WATCHED = 12  # of the policies tried, those whose rank is looked at anew
-LONGEST = 40  # times that a time is doubled to reach a loss
-FINER = 5  # bisections of it
+LONGEST = 24  # times that a time is doubled to reach a loss, or halved while it is
+FINER = 3  # bisections of it, to within a tenth
 
 
 def advise_by_twin(
@@ -58,57 +58,105 @@ def advise_for_loss(
             f"loss must lie between the lowest, {landscape.lowest:g}, and that of the first model, {start:g}, got "
             f"{loss:g}"
         )
-    time = _soonest(fleet, loss, landscape, aim, seed)
-    found = search(fleet, time, landscape, aim, seed=seed, progress=progress)
+    time, found = _soonest(fleet, loss, landscape, aim, seed, progress)
     if least == "energy":
-        found, time = _thriftiest(fleet, loss, landscape, found, time, seed)
+        time, found = _thriftiest(fleet, loss, landscape, aim, found, time, seed)
     return _advice(fleet, time, landscape, aim, found, seed)
 
 
-def _soonest(fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, seed: int) -> float:
-    """The least time in which the lowest policy comes down to a loss."""
-    policies = [Policy(NAME, robust(fleet, aim.wishes))]
-    return _time_to(fleet, policies, loss, landscape, seed)
+def _soonest(
+    fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, seed: int, progress: Progress | None
+) -> tuple[float, Searched]:
+    """The least time to a loss, and what the search finds for it: first for the robust policy's time, then for its own.
+
+    What is taken comes down to the loss in the time: where it only ties with one that does, the time is its own.
+    """
+    safe = Policy(NAME, robust(fleet, aim.wishes))
+    time, _ = _time_to(fleet, safe, loss, landscape, aim, seed)
+    found = search(fleet, time, landscape, aim, seed=seed)
+    time, _ = _time_to(fleet, found.predicted.policy, loss, landscape, aim, seed, near=time)
+    found = search(fleet, time, landscape, aim, seed=seed, progress=progress)
+    if aim.value(found.predicted) > loss:
+        time, reached = _time_to(fleet, found.predicted.policy, loss, landscape, aim, seed, near=time)
+        found = replace(found, predicted=reached)
+    return time, found
 
 
-def _time_to(fleet: Fleet, policies: list[Policy], loss: float, landscape: Landscape, seed: int) -> float:
-    def reached(time: float) -> bool:
-        return min(one.loss for one in predict(fleet, policies, time, landscape, seed=seed)) <= loss
+def _time_to(
+    fleet: Fleet,
+    policy: Policy,
+    loss: float,
+    landscape: Landscape,
+    aim: Aim,
+    seed: int,
+    near: float | None = None,
+) -> tuple[float, Predicted]:
+    """The least time in which a policy comes down to a loss, within a tenth, and what is expected of it then."""
 
-    high = max(2.0 * fleet.clients, 50.0) / float((fleet.count * fleet.rate).sum())
+    def at(time: float) -> Predicted:
+        return predict(fleet, [policy], time, landscape, traces=TRACES, seed=seed)[0]
+
+    high = near or max(2.0 * fleet.clients, 50.0) / float((fleet.count * fleet.rate).sum())
+    found = at(high)
     for _ in range(LONGEST):
-        if reached(high):
+        if aim.value(found) <= loss:
             break
         high *= 2
+        found = at(high)
     else:
         raise InvalidInput(f"loss {loss:g} is not reached in {shown(high)}; ask for a higher one")
     low = high / 2
+    for _ in range(LONGEST):
+        lower = at(low)
+        if aim.value(lower) > loss:
+            break
+        low, high, found = low / 2, low, lower
     for _ in range(FINER):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+        between = at(middle)
+        if aim.value(between) <= loss:
+            high, found = middle, between
+        else:
+            low = middle
+    return high, found
 
 
 def _thriftiest(
-    fleet: Fleet, loss: float, landscape: Landscape, found: Searched, time: float, seed: int
-) -> tuple[Searched, float]:
-    """Of the policies that were tried the one with the least energy until the loss; each takes its own time."""
+    fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, found: Searched, time: float, seed: int
+) -> tuple[float, Searched]:
+    """Of the policies that were tried the one with the least energy until the loss; each takes its own time.
+
+    Of those that give the same tasks to the same clients the one with the lowest loss is looked at.
+    """
     if not isfinite(energy(fleet, found.predicted.policy, time)):
         raise InvalidInput("least energy needs the power of every group, one lacks it; add a column power to the fleet")
     priced = []
-    for one in found.tried[:WATCHED]:
-        takes = _time_to(fleet, [one.policy], loss, landscape, seed)
-        priced.append((energy(fleet, one.policy, takes), takes, one))
-    _, takes, best = min(priced, key=lambda each: each[0])
-    return replace(found, predicted=best, best=best, tied=()), takes
+    for choice, one in _by_timing(found).values():
+        try:
+            takes, reached = _time_to(fleet, one.policy, loss, landscape, aim, seed, near=time)
+        except InvalidInput:  # it never comes there
+            continue
+        if aim.allows(fleet, one.policy, takes):
+            priced.append((energy(fleet, one.policy, takes), takes, choice, reached))
+    _, takes, choice, reached = min(priced, key=lambda each: each[0])
+    return takes, replace(found, choice=choice, predicted=reached, best=reached, tied=())
+
+
+def _by_timing(found: Searched) -> dict[object, tuple[Choice, Predicted]]:
+    """The lowest policy of every timing."""
+    best: dict[object, tuple[Choice, Predicted]] = {}
+    for choice, one in zip(found.choices, found.tried, strict=True):
+        best.setdefault((choice.tasks, choice.cap, choice.weights), (choice, one))
+    return best
 
 
 def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Searched, seed: int) -> Advice:
     measured = landscape.source != "generic"
-    step = TRANSFER * found.predicted.step_size
-    plan = replace(found.predicted.policy.plan, objective=OBJECTIVE, step_size=step if measured else None)
+    step = TRANSFER * found.predicted.step_size if measured else None
+    plan = replace(found.predicted.policy.plan, objective=OBJECTIVE, step_size=step)
     plan = promised(fleet, plan, time)
-    plan = replace(plan, promises={**plan.promises, "loss": found.predicted.loss, "step_size": step})
+    known = {} if step is None else {"step_size": step}  # generic constants know none: then tuning begins anywhere
+    plan = replace(plan, promises={**plan.promises, "loss": found.predicted.loss, **known})
     safe = Policy(NAME, robust(fleet))
     same = safe.plan.hash == found.predicted.policy.plan.hash
     told = predict(fleet, [*([] if same else [safe]), *usual(fleet, time)], time, landscape, seed=seed)
@@ -116,7 +164,7 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     first = row_of(fleet, mine, time, found.predicted.loss)
     rows = (first, *(row_of(fleet, one.policy, time, one.loss) for one in told))
     advice = Advice(fleet, time, plan, rows)
-    why = (*_chosen(found, told, aim), *_depends(fleet, time, landscape, found, seed), _step(step, measured))
+    why = (*_chosen(found, told, aim), *_depends(fleet, time, landscape, found, seed), _step(step))
     return replace(advice, why=why)
 
 
@@ -159,8 +207,8 @@ def _depends(fleet: Fleet, time: float, landscape: Landscape, found: Searched, s
     ]
 
 
-def _step(step: float, measured: bool) -> str:
-    if measured:
+def _step(step: float | None) -> str:
+    if step is not None:
         return f"The step size, {step:.3g}, is the model's times {TRANSFER:g}; sojourn tune makes sure of it."
     return "The step size is left open, because it depends on your model and data: sojourn tune finds it."
 

@@ -8,6 +8,7 @@ is left to tuning or calibration: no theory of ours knows it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -52,14 +53,19 @@ class Wishes:
 
     concurrency: int | None = None
     """Tasks in flight."""
-    cap: Cap = 1
-    """Most tasks that a client may hold; None = any number."""
+    cap: Cap | Literal["open"] = "open"
+    """Most tasks that a client may hold; None = any number, "open" = left to the planner."""
     correction: float | None = None
     """Exponent of an update's weight."""
     most_tasks: int | None = None
     """Most tasks in flight."""
     most_staleness: float = np.inf
     """Largest mean staleness of every client."""
+
+    @property
+    def held(self) -> Cap:
+        """Most tasks that a client may hold: one, unless something else was wished for."""
+        return 1 if isinstance(self.cap, str) else self.cap
 
 
 def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
@@ -75,7 +81,7 @@ def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
     tasks = wishes.concurrency or min(fleet.clients, wishes.most_tasks or fleet.clients)
 
     def with_tasks(tasks: int) -> Plan:
-        return replace(Plan.uniform(fleet, tasks, cap=wishes.cap), **decided)  # type: ignore[arg-type]
+        return replace(Plan.uniform(fleet, tasks, cap=wishes.held), **decided)  # type: ignore[arg-type]
 
     if np.isinf(wishes.most_staleness):
         return with_tasks(tasks)

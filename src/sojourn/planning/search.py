@@ -7,7 +7,7 @@ Where policies tie within what the model can tell, the simplest wins.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf, isfinite, sqrt
 
 import numpy as np
@@ -15,11 +15,9 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
-from sojourn.plan import Plan
-from sojourn.planning.bound.communication import energy_of_task
-from sojourn.planning.policy import CORRECTION, SCHEDULE, Policy, Wishes, scenario_of
+from sojourn.planning.choices import Aim, Choice, energy, held_of, room_of
+from sojourn.planning.policy import Wishes
 from sojourn.planning.twin import Predicted, predict
-from sojourn.timing.expected import expected
 
 CORRECTIONS = (0.5, 0.0, 1.0)
 BUFFERS = (1, 3, 10)
@@ -29,88 +27,8 @@ KEPT = 3  # candidates that go on to the next stage
 MOST_GROUPS = 3  # up to so many groups get free weights
 TIE = 0.1  # losses within this ratio are a tie: what the model cannot tell apart
 TRACES = 3
-TRANSFER = 2.0  # a real problem's best step size over the model's (docs/twin.md)
+TRANSFER = 1.23  # a real problem's best step size over the model's, where constants were measured (docs/twin.md)
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A point of the search."""
-
-    tasks: int
-    """Tasks in flight."""
-    cap: int | None = 1
-    """Most tasks that a client may hold."""
-    weights: tuple[float, ...] = ()
-    """Weight of each group; empty = all alike."""
-    correction: float = CORRECTION
-    """Exponent of an update's weight."""
-    buffer: int = 1
-    """Updates that make a step."""
-    adaptive: bool = False
-    """Whether stale updates take smaller steps."""
-
-    def policy(self, fleet: Fleet) -> Policy:
-        """As a policy of this fleet."""
-        weights = np.array(self.weights) if self.weights else np.ones(fleet.groups)
-        plan = replace(
-            Plan.weighted(fleet, weights, self.tasks, cap=self.cap),
-            correction=self.correction,
-            buffer=self.buffer if self.buffer > 1 else None,
-            adaptive=True if self.adaptive else None,
-            schedule=SCHEDULE,
-        )
-        return Policy(self.said(fleet), plan)
-
-    def said(self, fleet: Fleet) -> str:
-        """In words."""
-        whom = {1: "nobody waits", None: "queues"}.get(self.cap, f"at most {self.cap} each")
-        parts = [whom, f"C = {self.tasks:,}", f"correction {self.correction:g}"]
-        parts += ["weighted"] if self.weights and len(set(self.weights)) > 1 else []
-        parts += [f"buffer {self.buffer}"] if self.buffer > 1 else []
-        parts += ["adaptive"] if self.adaptive else []
-        return ", ".join(parts)
-
-    def departures(self, fleet: Fleet) -> tuple[int, float]:
-        """How far it is from the robust policy: in how many ways, and by how many tasks."""
-        ways = (
-            self.tasks != fleet.clients,
-            self.cap != 1,
-            bool(self.weights) and len(set(self.weights)) > 1,
-            self.correction != CORRECTION,
-            self.buffer > 1,
-            self.adaptive,
-        )
-        return sum(ways), abs(np.log(self.tasks / fleet.clients))
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What is asked of a policy, and what it must keep."""
-
-    worst: float = 0.0
-    """Weight of the worst speed group against the mean: 0 = the mean alone, 1 = the worst alone."""
-    most_bytes: float = inf
-    """Most bytes that a client may send and receive in the time."""
-    model_bytes: float = 0.0
-    """Bytes of a model, one way."""
-    wishes: Wishes = field(default_factory=Wishes)
-    """What is decided already."""
-
-    def value(self, found: Predicted) -> float:
-        """Of a prediction: the lower the better."""
-        return (1 - self.worst) * found.loss + self.worst * found.worst
-
-    def allows(self, fleet: Fleet, policy: Policy, time: float) -> bool:
-        """Whether a policy keeps the limits."""
-        if policy.plan.concurrency > (self.wishes.most_tasks or inf):
-            return False
-        if isfinite(self.wishes.most_staleness) or isfinite(self.most_bytes):
-            seen = expected(fleet, policy.plan, scenario_of(policy))
-            if float(seen.staleness().max()) > self.wishes.most_staleness:
-                return False
-            return 2 * self.model_bytes * float(seen.share.max()) * seen.throughput * time <= self.most_bytes
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +45,8 @@ class Searched:
     """Others that the model cannot tell from the best."""
     tried: tuple[Predicted, ...]
     """All that were looked at, the lowest first."""
+    choices: tuple[Choice, ...]
+    """The points that they belong to."""
 
 
 def search(
@@ -145,10 +65,10 @@ def search(
     1
     """
     looked = _Looked(fleet, time, landscape, aim or Aim(), seed, progress)
-    looked.at(_timings(fleet, looked.aim.wishes))
+    looked.at(_timings(fleet, looked.aim.wishes, looked.most_tasks()))
     looked.at(_servers(looked.leading(KEPT)))
     looked.at(_between(fleet, looked.leading(1), looked.aim.wishes))
-    looked.at(_free_weights(fleet, looked.leading(1), looked.aim.wishes))
+    looked.at(_free_weights(fleet, looked.leading(1)))
     return looked.taken()
 
 
@@ -180,6 +100,25 @@ class _Looked:
         if self.progress is not None:
             self.progress(self.stage, 4)
 
+    def most_tasks(self) -> int:
+        """The most tasks, up to one for each client, with which the limits are kept where nobody is favoured.
+
+        Staleness and bytes rise with them, so it is found by halving.
+        """
+
+        def kept(tasks: int) -> bool:
+            return self.aim.allows(self.fleet, Choice(tasks, wished).policy(self.fleet), self.time)
+
+        wished = held_of(self.aim.wishes)
+        room = min(self.fleet.clients, room_of(self.fleet, wished))
+        if kept(room):
+            return room
+        low, high = 1, room
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if kept(middle) else (low, middle)
+        return low
+
     def value(self, choice: Choice) -> float:
         value = self.aim.value(self.found[choice])
         return value if isfinite(value) else inf
@@ -187,9 +126,9 @@ class _Looked:
     def leading(self, many: int) -> list[Choice]:
         """The lowest so far."""
         if not self.found:
-            raise InvalidInput(
-                "no policy keeps the limits: even few tasks are too stale, or send too many bytes; allow more"
-            )
+            tasks = self.aim.wishes.concurrency
+            with_tasks = "" if tasks is None else f" with {tasks:,} tasks in flight"
+            raise InvalidInput(f"no policy keeps the limits{with_tasks}: {self.aim.said()}; allow more")
         return sorted(self.found, key=self.value)[:many]
 
     def taken(self) -> Searched:
@@ -200,7 +139,7 @@ class _Looked:
         taken = min(ties, key=lambda one: (one.departures(self.fleet), self.value(one)))
         others = tuple(self.found[one] for one in ties if one != taken)
         tried = tuple(self.found[one] for one in order)
-        return Searched(taken, self.found[taken], self.found[best], others, tried)
+        return Searched(taken, self.found[taken], self.found[best], others, tried, tuple(order))
 
     def _ties(self, one: Choice, best: Choice) -> bool:
         """Whether the model cannot tell two policies apart: by its own error, or by the scatter of its traces."""
@@ -209,20 +148,19 @@ class _Looked:
         return self.value(one) <= self.value(best) * (1 + TIE) + noise
 
 
-def _timings(fleet: Fleet, wishes: Wishes) -> Iterable[Choice]:
+def _timings(fleet: Fleet, wishes: Wishes, most: int) -> Iterable[Choice]:
     """Who holds how many tasks, and whom to favour, each with every correction."""
-    n = fleet.clients
-    tasks = [wishes.concurrency] if wishes.concurrency else sorted({max(1, round(n * part)) for part in FRACTIONS})
     corrections = CORRECTIONS if wishes.correction is None else (wishes.correction,)
-    for many in tasks:
-        most = min(many, n)
-        for power in POWERS if most < n else (0.0,):
-            weights = _by_speed(fleet, power)
-            yield from (Choice(most, 1, weights, one) for one in corrections)
-    for many in [wishes.concurrency] if wishes.concurrency else [n]:
-        yield from (Choice(min(many, 2 * n), 2, (), one) for one in corrections)
-        for power in POWERS:
-            yield from (Choice(many, None, _by_speed(fleet, power), one) for one in corrections)
+    fewer = sorted({max(1, round(most * part)) for part in FRACTIONS})
+    wish = not isinstance(wishes.cap, str)
+    for cap in (held_of(wishes),) if wish else (1, 2, None):
+        room = room_of(fleet, cap)
+        tasks = [wishes.concurrency] if wishes.concurrency else fewer if wish or cap == 1 else [most]
+        for many in tasks:
+            if many > room and not wish:
+                continue  # of a wish for both the plan says what is wrong
+            for power in POWERS if many < room and cap != 2 else (0.0,):
+                yield from (Choice(many, cap, _by_speed(fleet, power), one) for one in corrections)
 
 
 def _by_speed(fleet: Fleet, power: float) -> tuple[float, ...]:
@@ -247,14 +185,14 @@ def _between(fleet: Fleet, leading: Sequence[Choice], wishes: Wishes) -> Iterabl
     for one in leading:
         for factor in (0.7, 1.4):
             many = max(1, round(one.tasks * factor))
-            if one.cap is None or many <= one.cap * fleet.clients:
+            if many <= room_of(fleet, one.cap):
                 yield replace(one, tasks=many)
 
 
-def _free_weights(fleet: Fleet, leading: Sequence[Choice], wishes: Wishes) -> Iterable[Choice]:
+def _free_weights(fleet: Fleet, leading: Sequence[Choice]) -> Iterable[Choice]:
     """Weights of single groups, twice and half of what they are."""
     for one in leading:
-        full = one.cap is not None and one.tasks >= one.cap * fleet.clients
+        full = one.tasks >= room_of(fleet, one.cap)  # nobody is drawn
         if full or not 1 < fleet.groups <= MOST_GROUPS:
             continue
         weights = np.array(one.weights or (1.0,) * fleet.groups)
@@ -265,7 +203,4 @@ def _free_weights(fleet: Fleet, leading: Sequence[Choice], wishes: Wishes) -> It
                 yield replace(one, weights=tuple((moved / moved.max()).tolist()))
 
 
-def energy(fleet: Fleet, policy: Policy, time: float) -> float:
-    """Energy of a policy within a time: tasks of every group times what one takes; NaN = powers are not stated."""
-    seen = expected(fleet, policy.plan, scenario_of(policy))
-    return float((fleet.count * seen.share * energy_of_task(fleet)).sum() * seen.throughput * time)
+__all__ = ["Aim", "Choice", "Progress", "Searched", "energy", "search"]
