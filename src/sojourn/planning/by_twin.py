@@ -140,8 +140,8 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
     mine = found.predicted
     routed = next(one for one in told if one.policy.algorithm == "asyncsgd")
     said = [
-        f"Of {len(found.tried)} policies this one ({mine.policy.name}) is expected to end at a loss of {mine.loss:.3g} by the model of "
-        f"training ({routed.loss:.3g} with uniform AsyncSGD)."
+        f"Of {len(found.tried)} policies this one ({mine.policy.name}) is expected to end at a loss of {mine.loss:.3g} "
+        f"by the model of training ({routed.loss:.3g} with uniform AsyncSGD)."
     ]
     if aim.worst:
         said.append(f"The worst speed group counts {aim.worst:g} of the objective; it is expected at {mine.worst:.3g}.")
@@ -161,7 +161,7 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
 
 def _depends(fleet: Fleet, time: float, landscape: Landscape, found: Searched, seed: int) -> list[str]:
     """How much the choice depends on constants that nobody measured."""
-    if landscape.source != "generic":
+    if landscape.source != "generic" or found.predicted.loss < FLOOR * landscape.loss:
         return []
     watched = [one.policy for one in found.tried[:WATCHED]]
     if found.predicted.policy not in watched:
