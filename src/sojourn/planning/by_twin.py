@@ -153,8 +153,7 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
     elif found.tied:
         others = f"{len(found.tied)} others are" if len(found.tied) > 1 else "1 other is"
         said.append(
-            f"{others} within what the model can tell (lowest: {found.best.policy.name}, {found.best.loss:.3g}); the "
-            "simplest is taken."
+            f"{others} within what the model can tell (the lowest: {found.best.policy.name}); the simplest is taken."
         )
     return said
 
