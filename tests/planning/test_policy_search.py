@@ -9,17 +9,17 @@ import pytest
 from sojourn import Fleet
 from sojourn.errors import InvalidInput
 from sojourn.landscape import Landscape
-from sojourn.planning.by_twin import advise_by_twin, advise_for_loss
+from sojourn.planning.by_twin import advise_by_twin, advise_for_loss, ranking
 from sojourn.planning.choices import Aim, Choice, energy
 from sojourn.planning.policy import Policy, Wishes, robust
-from sojourn.planning.search import TIE, TRACES, TRANSFER, Searched, search
+from sojourn.planning.search import FLOOR, TIE, TRACES, TRANSFER, Searched, search
 from sojourn.planning.twin import predict
 from sojourn.scenario import Scenario
 from sojourn.timing.expected import expected
 
 FLEET = Fleet.of(fast=(10, 8.0), slow=(10, 1.0))
-TIME = 10.0
-LAND = Landscape((4.0, 2.0, 1.0, 0.3), loss=2.0, noise=5.0, heterogeneity=5.0)
+TIME = 3.0
+LAND = Landscape((4.0, 2.0, 1.0, 0.3), loss=2.0, noise=5.0, heterogeneity=5.0, source="generic")
 MEASURED = replace(LAND, source="measured")
 POWERED = replace(FLEET, power=np.array([1.0, 1.0]))
 
@@ -64,11 +64,30 @@ def test_of_those_that_tie_the_one_nearest_to_the_robust_policy_is_taken() -> No
 
 
 def test_ties_are_named_in_the_advice() -> None:
-    advice = advise_by_twin(FLEET, TIME, MEASURED)
-    said = " ".join(advice.why)
-    many = len(search(FLEET, TIME, MEASURED).tied)
-    assert f"{many} others are within what the model can tell" in said
-    assert "the simplest is taken" in said
+    said = " ".join(advise_by_twin(FLEET, TIME, replace(LAND, source="own")).why)
+    seen = found()
+    assert f"{len(seen.tied)} others are within what the model can tell" in said
+    assert f"(the lowest: {seen.best.policy.name}); the simplest is taken" in said
+
+
+def test_at_the_floor_of_the_loss_all_tie_and_it_is_said() -> None:
+    seen = search(FLEET, 50.0, replace(LAND, lowest=0.5))
+    assert seen.best.loss - 0.5 < FLOOR * LAND.loss
+    assert (seen.choice.tasks, seen.choice.correction, seen.choice.buffer) == (20, 0.5, 1)
+    assert len(seen.tied) > 20
+    assert "as good as nothing" in " ".join(advise_by_twin(FLEET, 50.0, replace(LAND, source="own")).why)
+
+
+def test_policies_are_ranked_by_generic_constants_also_where_others_were_measured() -> None:
+    assert ranking(LAND) is LAND
+    assert ranking(MEASURED).content() == Landscape.generic().content()
+    skewed = Landscape.generic().skewed().content()
+    assert ranking(MEASURED.skewed()).content() == skewed
+    assert ranking(replace(MEASURED, between=0.4, intervals={"between": (0.2, 0.6)})).content() == skewed
+    doubtful = replace(MEASURED, between=0.4, intervals={"between": (0.0, 0.9)})
+    assert ranking(doubtful).content() == Landscape.generic().content()
+    own = replace(LAND, source="own")
+    assert ranking(own) is own
 
 
 def test_departures_count_the_ways_in_which_a_policy_is_not_the_robust_one() -> None:
@@ -220,11 +239,11 @@ def test_generic_constants_say_how_much_the_choice_depends_on_them_and_promise_n
 
 def test_where_constants_were_measured_the_step_is_the_models_times_the_factor() -> None:
     advice = advise_by_twin(FLEET, TIME, MEASURED)
-    seen = search(FLEET, TIME, MEASURED)
+    seen = predict(FLEET, [Policy("taken", advice.plan)], TIME, MEASURED, traces=TRACES)[0]
     assert TRANSFER == 1.23
-    assert advice.plan.step_size == pytest.approx(TRANSFER * seen.predicted.step_size)
+    assert advice.plan.step_size == pytest.approx(TRANSFER * seen.step_size)
     assert advice.plan.promises["step_size"] == advice.plan.step_size
-    assert advice.plan.promises["loss"] == seen.predicted.loss
+    assert advice.plan.promises["loss"] == seen.loss
     assert "generic" not in " ".join(advice.why)
 
 
@@ -234,7 +253,8 @@ def test_the_advice_has_the_loss_of_every_usual_policy_beside_it() -> None:
     assert len(losses) >= 6
     assert all(one is not None and np.isfinite(one) for one in losses)
     routed = next(row.loss for row in advice.rows if row.policy.algorithm == "asyncsgd")
-    assert losses[0] is not None and routed is not None
+    assert losses[0] is not None
+    assert routed is not None
     assert losses[0] < routed
     assert f"({routed:.3g} with uniform AsyncSGD)" in advice.why[0]
 

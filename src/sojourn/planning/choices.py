@@ -95,6 +95,11 @@ class Aim:
                 "give model_bytes"
             )
 
+    @property
+    def asks(self) -> bool:
+        """Whether it takes the model of training to say what keeps it."""
+        return self.worst > 0 or isfinite(self.most_bytes)
+
     def value(self, found: Predicted) -> float:
         """Of a prediction: the lower the better."""
         return (1 - self.worst) * found.loss + self.worst * found.worst
