@@ -45,7 +45,7 @@ def calibrate(
 
     - `sojourn calibrate --config run.toml --gradients 1200 --points 5 --out constants.toml`
 
-    - `sojourn plan fleet.csv --budget-time 3600 --constants constants.toml`
+    - `sojourn plan fleet.csv --time 1h --constants constants.toml`
 
     """
     from sojourn.cli.arguments import check_free, whole
@@ -66,7 +66,7 @@ def calibrate(
     if as_json:
         return
     say(f"wrote {out}, which contains no data", err=True)
-    say(f"plan with: sojourn plan {settings.fleet} --budget-time 1000 --constants {out}", err=True)
+    say(f"plan with: sojourn plan {settings.fleet} --time 1h --constants {out}", err=True)
 
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":

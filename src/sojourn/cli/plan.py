@@ -12,7 +12,9 @@ OF_THE_BOUND = (
     *("server_rate", "server_power"),
 )
 """Flags that only the bound knows: each of them asks for it."""
-OF_THE_POLICY = ("buffer",)
+ONLY_OF_THE_BOUND = (*OF_THE_BOUND, "sensitivity", "law_check")
+OF_THE_POLICY = ("twin", "skewed", "loss", "most_bytes", "model_bytes")
+"""Flags that only the choice among policies knows."""
 
 
 def plan(
@@ -37,12 +39,16 @@ def plan(
         str | None, typer.Option(help="(bound) Least bound after this many server steps (the paper's).")
     ] = None,
     epsilon: Annotated[float | None, typer.Option(help="(bound) Soonest until the bound is this small.")] = None,
+    loss: Annotated[
+        float | None, typer.Option(help="Instead of a time: come down to this loss, soonest or with the least energy.")
+    ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            help="(bound) What to minimise with --epsilon: `time` (default), `steps`, `energy`, or `mix=0.3` (share of "
-            "energy); without a budget: `throughput`, as many steps per unit of time as possible, or one of your own, "
-            "`package.module:Class(key=value)`."
+            help="`worst` (the worst speed group) or `worst=0.3` (its part beside the mean); with --loss `time` "
+            "(default) or `energy`. (bound) What to minimise with --epsilon: `time` (default), `steps`, `energy`, or "
+            "`mix=0.3` (share of energy); without a budget: `throughput`, as many steps per unit of time as possible, "
+            "or one of your own, `package.module:Class(key=value)`."
         ),
     ] = None,
     concurrency: Annotated[
@@ -72,14 +78,28 @@ def plan(
     ] = False,
     constants: Annotated[
         Path | None,
-        typer.Option(help="TOML file with A, L and B, or A, L, sigma2 and G2 (and R2): see `sojourn calibrate`."),
+        typer.Option(
+            help="What `sojourn calibrate` wrote: policies are compared by the model of training, and the step size is "
+            "chosen. (bound) TOML file with A, L and B, or A, L, sigma2 and G2 (and R2)."
+        ),
     ] = None,
+    twin: Annotated[
+        bool, typer.Option("--twin", help="Choose by the model of training, with generic constants if none are given.")
+    ] = False,
+    skewed: Annotated[
+        bool,
+        typer.Option("--skewed", help="Slow clients hold data that fast ones lack: say so to the model of training."),
+    ] = False,
     weights: Annotated[
         str | None, typer.Option(help="(bound) Weight of a client in it: `equal` (default) or `data`.")
     ] = None,
     floor: Annotated[float | None, typer.Option(help="(bound) Least sampling probability of every client.")] = None,
     most_tasks: Annotated[str | None, typer.Option(help="Most tasks in flight.")] = None,
     most_staleness: Annotated[float | None, typer.Option(help="Largest mean staleness of every client.")] = None,
+    most_bytes: Annotated[
+        float | None, typer.Option(help="Most bytes that a client may move in the time; needs --model-bytes.")
+    ] = None,
+    model_bytes: Annotated[float | None, typer.Option(help="Bytes of the model, one way.")] = None,
     unequal: Annotated[
         bool, typer.Option("--unequal", help="(bound) Let equal clients get different probabilities.")
     ] = False,
@@ -105,7 +125,11 @@ def plan(
 
     - `sojourn plan fleet.csv --time 1h --most-tasks 50 --most-staleness 200`
 
-    - `sojourn plan fleet.csv --time 3600 --by bound --constants constants.toml`
+    - `sojourn plan fleet.csv --time 1h --constants constants.toml --objective worst=0.5`
+
+    - `sojourn plan fleet.csv --loss 0.3 --constants constants.toml`
+
+    - `sojourn plan fleet.csv --time 3600 --by bound`
 
     - `sojourn plan fleet.csv --budget-steps 10000 -C 100 --search grid --free-step`
 
@@ -119,10 +143,9 @@ def plan(
     for word in ("plan_by_bound", "plan_by_policy", "by", "fleet"):
         flags.pop(word, None)
     if _by(by, flags) == "bound":
-        plan_by_bound(fleet, **flags)
+        plan_by_bound(fleet, **{key: value for key, value in flags.items() if key not in OF_THE_POLICY})
     else:
-        kept = ("time", "concurrency", "cap", "correction", "most_tasks", "most_staleness", "pictures")
-        plan_by_policy(fleet, **{key: flags[key] for key in (*kept, "out", "overwrite", "as_json")})
+        plan_by_policy(fleet, **{key: value for key, value in flags.items() if key not in ONLY_OF_THE_BOUND})
 
 
 def _by(given: str | None, flags: dict[str, Any]) -> str:
@@ -131,8 +154,14 @@ def _by(given: str | None, flags: dict[str, Any]) -> str:
 
     if given not in (None, "policy", "bound"):
         raise InvalidInput(f"--by must be policy or bound, got '{given}'")
-    bound = [key for key in (*OF_THE_BOUND, "objective", "constants") if flags[key] not in (None, False)]
-    if given == "policy" and bound:
-        flag = bound[0].replace("_", "-")
-        raise InvalidInput(f"--{flag} is of the bound, got it with --by policy; leave one of them out")
+    bound = [key for key in OF_THE_BOUND if flags[key] not in (None, False)]
+    policy = [key for key in OF_THE_POLICY if flags[key] not in (None, False)]
+    least = (flags["objective"] or "").partition("=")[0]
+    if least:
+        (policy if least == "worst" or (flags["loss"] and least in ("time", "energy")) else bound).append("objective")
+    for mine, others in (("policy", bound), ("bound", policy)):
+        if others and (given == mine or (given is None and mine == "bound" and bound)):
+            flag = others[0].replace("_", "-")
+            of = "the bound" if mine == "policy" else "the choice among policies"
+            raise InvalidInput(f"--{flag} is of {of}, got it with what is of the other; leave one of them out")
     return "bound" if given == "bound" or bound else "policy"

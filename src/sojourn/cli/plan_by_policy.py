@@ -15,40 +15,70 @@ def plan_by_policy(
     fleet: Path,
     *,
     time: str | None,
+    loss: float | None,
+    objective: str | None,
     concurrency: str | None,
     cap: str | None,
     correction: float | None,
+    constants: Path | None,
+    twin: bool,
+    skewed: bool,
     most_tasks: str | None,
     most_staleness: float | None,
+    most_bytes: float | None,
+    model_bytes: float | None,
     pictures: Path | None,
+    seed: str,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """The robust policy."""
+    """The robust policy, or the one that the model of training puts first."""
     from sojourn.cli.arguments import check_free, tasks_of, whole
-    from sojourn.cli.show import attempts, to_json
+    from sojourn.cli.show import attempts, progress, to_json
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
     from sojourn.folders import check_folder
+    from sojourn.landscape import Landscape
     from sojourn.plan_text import cap_of
-    from sojourn.planning.advice import advise
+    from sojourn.planning.make_plan import advice_for
     from sojourn.planning.policy import Wishes
+    from sojourn.planning.search import Aim
 
     check_free(overwrite, out, what="plan file")
     if pictures is not None:
         check_folder(pictures)
     loaded = Fleet.load(fleet)
-    if time is None:
-        raise InvalidInput("--time is missing: the time that training may take, for example --time 1h")
+    if (time is None) == (loss is None):
+        got = "got both" if time is not None else "got neither"
+        raise InvalidInput(f"give --time, the time that training may take (--time 1h), or --loss, {got}")
     wishes = Wishes(
-        tasks_of(concurrency),
-        1 if cap is None else cap_of(loaded, cap),
-        correction,
-        None if most_tasks is None else whole("most-tasks", most_tasks),
-        float("inf") if most_staleness is None else most_staleness,
+        concurrency=tasks_of(concurrency),
+        correction=correction,
+        most_tasks=None if most_tasks is None else whole("most-tasks", most_tasks),
+        most_staleness=float("inf") if most_staleness is None else most_staleness,
+        **({} if cap is None else {"cap": cap_of(loaded, cap)}),
     )
-    advice = advise(loaded, time, wishes)
+    if (most_bytes is None) != (model_bytes is None):
+        raise InvalidInput("--most-bytes and --model-bytes go together, got one of them; give both")
+    aim = Aim(_worst(objective), most_bytes or float("inf"), model_bytes or 0.0, wishes)
+    landscape = None if constants is None else Landscape.load(constants)
+    asked = twin or skewed or loss is not None or most_bytes is not None or aim.worst > 0
+    if landscape is None and asked:
+        landscape = Landscape.generic()
+    if landscape is not None and skewed:
+        landscape = landscape.skewed()
+    with progress("comparing policies") as report:
+        advice = advice_for(
+            loaded,
+            time=time,
+            loss=loss,
+            landscape=landscape,
+            aim=aim,
+            least=objective if loss is not None and objective else "time",
+            seed=whole("seed", seed),
+            progress=report,
+        )
     with attempts() as attempt:
         if out is not None:
             attempt(_save, advice, out)
@@ -58,6 +88,22 @@ def plan_by_policy(
             print_advice(advice, fleet, out)
         if pictures is not None:
             attempt(_draw, advice, pictures)
+
+
+def _worst(objective: str | None) -> float:
+    """The part of the worst speed group in the objective."""
+    from sojourn.errors import InvalidInput
+
+    word, _, part = (objective or "").partition("=")
+    if word != "worst":
+        return 0.0
+    try:
+        found = float(part) if part else 1.0
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise InvalidInput(f"--objective worst must have a part from 0 to 1, got '{objective}'; write worst=0.3")
+    return found
 
 
 def print_advice(advice: "Advice", file: Path, out: Path | None) -> None:

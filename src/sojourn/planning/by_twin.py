@@ -10,7 +10,7 @@ from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
 from sojourn.planning.advice import NAME, Advice, Row, budget, promised, row_of
 from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, robust, usual
-from sojourn.planning.search import TRANSFER, Aim, Progress, Searched, energy, search
+from sojourn.planning.search import FLOOR, TRANSFER, Aim, Progress, Searched, energy, search
 from sojourn.planning.twin import Predicted, predict
 
 CHANGES = (
@@ -18,6 +18,7 @@ CHANGES = (
     *({"heterogeneity": 1 / 3}, {"heterogeneity": 3.0}),
 )
 WATCHED = 12  # of the policies tried, those whose rank is looked at anew
+SURE = 0.1  # of `between`: from where on its lower end says that data goes with speed
 LONGEST = 40  # times that a time is doubled to reach a loss
 FINER = 5  # bisections of it
 
@@ -34,7 +35,7 @@ def advise_by_twin(
     """The policy that the model of training puts first, with the usual ones beside it."""
     fleet, time, aim = fleet_of(fleet), budget(time), aim or Aim()
     landscape = landscape or Landscape.generic()
-    found = search(fleet, time, landscape, aim, seed=seed, progress=progress)
+    found = search(fleet, time, ranking(landscape), aim, seed=seed, progress=progress)
     return _advice(fleet, time, landscape, aim, found, seed)
 
 
@@ -59,10 +60,22 @@ def advise_for_loss(
             f"{loss:g}"
         )
     time = _soonest(fleet, loss, landscape, aim, seed)
-    found = search(fleet, time, landscape, aim, seed=seed, progress=progress)
+    found = search(fleet, time, ranking(landscape), aim, seed=seed, progress=progress)
     if least == "energy":
         found, time = _thriftiest(fleet, loss, landscape, found, time, seed)
     return _advice(fleet, time, landscape, aim, found, seed)
+
+
+def ranking(landscape: Landscape) -> Landscape:
+    """What policies are ranked by: generic constants also where others were measured, which ranked worse in training.
+
+    What is measured decides the step size and the loss (docs/does-it-pay.md). Whether one speed group knows something
+    alone is kept, where it was told, or measured beyond doubt.
+    """
+    if landscape.source != "measured":
+        return landscape
+    known = landscape.forgetting > 0 or landscape.intervals.get("between", (0.0, 0.0))[0] > SURE
+    return Landscape.generic().skewed() if known else Landscape.generic()
 
 
 def _soonest(fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, seed: int) -> float:
@@ -105,6 +118,8 @@ def _thriftiest(
 
 def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Searched, seed: int) -> Advice:
     measured = landscape.source != "generic"
+    if landscape.source == "measured":
+        found = replace(found, predicted=predict(fleet, [found.predicted.policy], time, landscape, seed=seed)[0])
     step = TRANSFER * found.predicted.step_size
     plan = replace(found.predicted.policy.plan, objective=OBJECTIVE, step_size=step if measured else None)
     plan = promised(fleet, plan, time)
@@ -112,7 +127,7 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     safe = Policy(NAME, robust(fleet))
     same = safe.plan.hash == found.predicted.policy.plan.hash
     told = predict(fleet, [*([] if same else [safe]), *usual(fleet, time)], time, landscape, seed=seed)
-    mine = safe if same else found.predicted.policy
+    mine = safe if same else replace(found.predicted.policy, name="this plan")
     first = row_of(fleet, mine, time, found.predicted.loss)
     rows = (first, *(row_of(fleet, one.policy, time, one.loss) for one in told))
     advice = Advice(fleet, time, plan, rows)
@@ -125,23 +140,27 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
     mine = found.predicted
     routed = next(one for one in told if one.policy.algorithm == "asyncsgd")
     said = [
-        f"Of {len(found.tried)} policies this one is expected to end at a loss of {mine.loss:.3g} by the model of "
-        f"training ({routed.loss:.3g} with uniform AsyncSGD)."
+        f"Of {len(found.tried)} policies this one ({mine.policy.name}) is expected to end at a loss of {mine.loss:.3g} "
+        f"by the model of training ({routed.loss:.3g} with uniform AsyncSGD)."
     ]
     if aim.worst:
         said.append(f"The worst speed group counts {aim.worst:g} of the objective; it is expected at {mine.worst:.3g}.")
-    if found.tied:
+    if mine.loss < FLOOR * float(mine.curve[0]):
+        said.append(
+            "That is as good as nothing: the time is long enough for many policies to come to the floor of the loss, "
+            "where the model tells none from another."
+        )
+    elif found.tied:
         others = f"{len(found.tied)} others are" if len(found.tied) > 1 else "1 other is"
         said.append(
-            f"{others} within what the model can tell (lowest: {found.best.policy.name}, {found.best.loss:.3g}); the "
-            "simplest is taken."
+            f"{others} within what the model can tell (the lowest: {found.best.policy.name}); the simplest is taken."
         )
     return said
 
 
 def _depends(fleet: Fleet, time: float, landscape: Landscape, found: Searched, seed: int) -> list[str]:
     """How much the choice depends on constants that nobody measured."""
-    if landscape.source != "generic":
+    if landscape.source != "generic" or found.predicted.loss < FLOOR * landscape.loss:
         return []
     watched = [one.policy for one in found.tried[:WATCHED]]
     if found.predicted.policy not in watched:

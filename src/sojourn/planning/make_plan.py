@@ -5,10 +5,13 @@ from typing import Any
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.landscape import Landscape
 from sojourn.planning.advice import Advice, advise
 from sojourn.planning.bound.search import Planned
 from sojourn.planning.bound.search import make_plan as by_bound
+from sojourn.planning.by_twin import advise_by_twin, advise_for_loss
 from sojourn.planning.policy import Wishes
+from sojourn.planning.search import Aim, Progress
 
 
 def make_plan(
@@ -17,12 +20,17 @@ def make_plan(
     concurrency: int | None = None,
     *more: Any,
     time: float | str | None = None,
+    loss: float | None = None,
+    landscape: Landscape | None = None,
+    least: str = "time",
     **settings: Any,
 ) -> Any:
     """A plan for a fleet, which can be handed on to `train`, `compare` and `simulate` as it is.
 
     `make_plan(fleet, time="1h")` proposes a policy for that time (an `Advice`, with other policies beside it).
-    Settings: `concurrency`, `cap`, `correction`, `most_tasks`, `most_staleness`.
+    Settings: `concurrency`, `cap`, `correction`, `most_tasks`, `most_staleness`. With a `landscape` (a Landscape, what
+    `Calibration.landscape` returns) the model of training chooses, and the step size too; `worst` is the part of the
+    worst speed group in what it minimises. With a `loss` instead of a time: soonest, or `least="energy"`.
 
     `make_plan(fleet, goal(time=1000))` is the paper's planner: it minimises a bound, or an objective of your own (a
     `Planned`). Its settings are those of `sojourn.planning.bound.search.make_plan`.
@@ -38,13 +46,36 @@ def make_plan(
         if time is not None:
             raise InvalidInput("give a time or an objective, got both; goal(time=...) is the bound's")
         return by_bound(fleet, objective, concurrency, *more, **settings)
-    if time is None:
-        raise InvalidInput('make_plan needs a time, for example time=3600 or time="1h"; or an objective, see goal')
-    known = [one.name for one in fields(Wishes)]
+    if (time is None) == (loss is None):
+        raise InvalidInput('make_plan needs a time, for example time="1h", or a loss, or an objective, see goal')
+    known = [one.name for one in fields(Wishes)] + [one.name for one in fields(Aim) if one.name != "wishes"]
     unknown = [key for key in settings if key not in known]
     if unknown:
         raise InvalidInput(f"make_plan(fleet, time=...) has no setting '{unknown[0]}'; it has {', '.join(known)}")
-    return advise(fleet, time, Wishes(concurrency, **settings))
+    mine = {one.name: settings.pop(one.name) for one in fields(Aim) if one.name in settings}
+    aim = Aim(wishes=Wishes(concurrency, **settings), **mine)
+    return advice_for(fleet, time=time, loss=loss, landscape=landscape, aim=aim, least=least)
+
+
+def advice_for(
+    fleet: Fleet,
+    *,
+    time: float | str | None = None,
+    loss: float | None = None,
+    landscape: Landscape | None = None,
+    aim: Aim | None = None,
+    least: str = "time",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Advice:
+    """The robust policy; with a landscape, or a loss to come down to, what the model of training puts first."""
+    aim = aim or Aim()
+    if loss is not None:
+        return advise_for_loss(fleet, loss, landscape, aim, least=least, seed=seed, progress=progress)
+    assert time is not None
+    if landscape is None and not aim.asks:
+        return advise(fleet, time, aim.wishes)
+    return advise_by_twin(fleet, time, landscape, aim, seed=seed, progress=progress)
 
 
 __all__ = ["Advice", "Planned", "make_plan"]

@@ -27,7 +27,8 @@ POWERS = (0.0, 0.5, 1.0)
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)  # of one task per client
 KEPT = 3  # candidates that go on to the next stage
 MOST_GROUPS = 3  # up to so many groups get free weights
-TIE = 0.1  # losses within this ratio are a tie: what the model cannot tell apart
+TIE = 0.5  # losses within this ratio are a tie: the model makes differences larger than training does
+FLOOR = 1e-3  # of the first loss: what is predicted below it is a tie, since training has a floor of its own
 TRACES = 3
 TRANSFER = 2.0  # a real problem's best step size over the model's (docs/twin.md)
 Progress = Callable[[int, int], None]
@@ -96,6 +97,11 @@ class Aim:
     """Bytes of a model, one way."""
     wishes: Wishes = field(default_factory=Wishes)
     """What is decided already."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it takes the model of training to say what keeps it."""
+        return self.worst > 0 or isfinite(self.most_bytes)
 
     def value(self, found: Predicted) -> float:
         """Of a prediction: the lower the better."""
@@ -206,7 +212,7 @@ class _Looked:
         """Whether the model cannot tell two policies apart: by its own error, or by the scatter of its traces."""
         spread = [self.found[each].error for each in (one, best)]
         noise = 2 * sqrt(sum(value**2 for value in spread if isfinite(value)))
-        return self.value(one) <= self.value(best) * (1 + TIE) + noise
+        return self.value(one) <= max(self.value(best) * (1 + TIE) + noise, FLOOR * self.landscape.loss)
 
 
 def _timings(fleet: Fleet, wishes: Wishes) -> Iterable[Choice]:
