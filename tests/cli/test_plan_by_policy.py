@@ -69,7 +69,7 @@ def test_flags_that_only_the_bound_knows_ask_for_it(fleet, flags):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--time is missing"),
+        ((), "give --time, the time that training may take"),
         (("--time", "soon"), "time must be a number, or a duration such as 90s"),
         (("--time", "0"), "time must be positive and finite"),
         (("--time", "1h", "--by", "guess"), "--by must be policy or bound, got 'guess'"),

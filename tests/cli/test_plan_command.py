@@ -174,7 +174,7 @@ def test_the_fleets_own_law_is_simulated(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--time is missing"),
+        ([], "give --time, the time that training may take"),
         ([*BOUND, "0"], "time must be positive and finite, got 0"),
         ([*BOUND, "10", "--epsilon", "1"], "budgets time and epsilon exclude each other"),
         (["--budget-steps", "many"], "budget-steps must be a whole number, got 'many'"),

@@ -301,7 +301,7 @@ def test_fedasync_drops_what_is_too_stale():
     ("algorithm", "expected", "weighs"),
     [
         (AsyncSGD, {"server": ServerStep(), "assignment": "random", "steps": "constant"}, False),
-        (GeneralizedAsyncSGD, {"server": ServerStep()}, True),
+        (GeneralizedAsyncSGD, {"server": ServerStep(), "size": 1, "steps": "constant"}, True),
         (FedAvg, {"server_step_size": 1.0, "weights": "objective", "interaction": 0.0}, True),
         (
             FedBuff,

@@ -95,9 +95,15 @@ def test_a_run_under_a_cap_knows_the_exact_shares(tmp_path):
 
 @pytest.mark.parametrize(
     ("algorithm", "size", "unused"),
-    [("fedbuff", 2, []), ("fedbuff(size=4)", 4, ["buffer"]), ("generalized-asyncsgd", None, ["buffer"])],
+    [
+        ("fedbuff", 2, []),
+        ("fedbuff(size=4)", 4, ["buffer"]),
+        ("generalized-asyncsgd", 2, []),
+        ("generalized-asyncsgd(size=1)", 1, ["buffer"]),
+        ("asyncsgd", None, ["buffer"]),
+    ],
 )
-def test_the_buffer_of_a_plan_is_fedbuffs_where_it_names_none(tmp_path, algorithm, size, unused):
+def test_the_buffer_of_a_plan_is_the_algorithms_where_it_names_none(tmp_path, algorithm, size, unused):
     FLEET.save(tmp_path / "fleet.csv")
     replace(Plan.uniform(FLEET, 3), buffer=2).save(tmp_path / "plan.json")
     config = TrainConfig(str(tmp_path / "fleet.csv"), str(tmp_path / "plan.json"), algorithm=algorithm, steps=8)

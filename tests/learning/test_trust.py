@@ -416,6 +416,9 @@ class Twin(NamedTuple):
     params: torch.Tensor
     version: int
     memory: object
+    concurrency: int = 0
+    total: torch.Tensor | None = None
+    gathered: int = 0
 
 
 def test_a_state_of_another_method_is_refused(run):
