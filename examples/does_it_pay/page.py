@@ -9,6 +9,7 @@ from pathlib import Path
 from picture import draw
 from results import load
 from tables import (
+    against_table,
     cells_table,
     cifar_table,
     decay_table,
@@ -17,6 +18,7 @@ from tables import (
     people_table,
     policies_table,
     predictors_table,
+    regret_table,
     steps_table,
     targets_table,
 )
@@ -63,13 +65,15 @@ def parts(results: Path) -> dict[str, str]:
     factors = ", ".join(f"{value:.3g} ({name} constants)" for name, value in factor.items())
     return {
         "targets": targets_table(targets(small, guessed, key)),
+        "against": against_table(small),
+        "regret": regret_table(small),
         "policies": policies_table(small),
         "people": people_table(small),
         "predictors": predictors_table(small),
         "cells": cells_table(small, key),
         "decay": decay_table(outcomes, known),
         "steps": steps_table(small, guessed),
-        "transfer": f"The factor, a median over cells to develop on: {factors or 'not yet'}.",
+        "transfer": f"Median over cells to develop on: {factors or 'not yet'}.",
         "cifar": cifar_table(outcomes, known),
         "cifar-long": long_cifar_table(outcomes, known),
     }

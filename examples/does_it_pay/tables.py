@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
-from policies import ROBUST, ROOT, UNIFORM
+from policies import BOUND, ROBUST, ROOT, UNIFORM
 from results import Outcome, Outcomes
 from verdict import PREDICTORS, RULES, Target, Verdict
 from world import Cell
@@ -37,12 +37,38 @@ def targets_table(made: Sequence[Target]) -> str:
     )
 
 
+def against_table(found: Sequence[Verdict]) -> str:
+    """The default beside others on cells held out: its loss over theirs, and the worst client of each."""
+    rows = []
+    parts = [of_part(found, "held out", budget) for budget in ("short", "long")]
+    for name in ("FedBuff 10", ROOT, UNIFORM, BOUND, ROBUST):
+        mine = [[one for one in part if name in one and ROBUST in one] for part in parts]
+        losses = [_mean([one[ROBUST].loss / one[name].loss for one in part], ".2f") for part in mine]
+        worsts = [_mean([one[name].worst for one in part], ".0%") for part in mine]
+        rows.append((name if name != ROBUST else "the default itself", *losses, *worsts))
+    head = ("default's loss over that of", "short", "long", "worst client, short", "worst client, long")
+    return table(head, rows)
+
+
+def regret_table(found: Sequence[Verdict]) -> str:
+    """What it costs to follow each predictor or rule."""
+    rows = []
+    parts = [[one for one in found if one.cell.held_out == held] for held in (True, False)]
+    for key, said in (PREDICTORS | RULES).items():
+        regrets = [[one.regret(key) for one in part if key in one.picks] for part in parts]
+        if any(regrets):
+            rows.append((said, *(text for values in regrets for text in _spread(values, max))))
+    return table(("who chooses", "held out, mean", "most", "development, mean", "most"), rows)
+
+
 def policies_table(found: Sequence[Verdict]) -> str:
-    """Loss of each policy over the best of its cell: mean (most)."""
-    heads = [f"{part}, {budget}" for part, budget in PARTS]
-    parts = [of_part(found, *one) for one in PARTS]
-    names = _by_mean(found)
-    return table(("policy", *heads), [(name, *(_over_best(part, name) for part in parts)) for name in names])
+    """Loss of each policy over the best of its cell: a table of means over cells, and one of the most."""
+    parts, names = [of_part(found, *one) for one in PARTS], _by_mean(found)
+    made = []
+    for word, over in (("mean", fmean), ("most", max)):
+        rows = [(name, *(_over_best(part, name, over) for part in parts)) for name in names]
+        made.append(table((word, *(f"{part}, {budget}" for part, budget in PARTS)), rows))
+    return "\n\n".join(made)
 
 
 def people_table(found: Sequence[Verdict]) -> str:
@@ -50,7 +76,7 @@ def people_table(found: Sequence[Verdict]) -> str:
     short = [one for one in found if one.cell.budget == "short"]
     rows = []
     for name in _by_mean(found):
-        mine = [one.outcomes[name] for one in short if name in one.outcomes]
+        mine = [one[name] for one in short if name in one]
         if mine:
             worsts = [one.worst for one in mine]
             people = (fmean(one.accuracy for one in mine), fmean(worsts), min(worsts))
@@ -174,13 +200,17 @@ def every_cell(outcomes: Outcomes, known: Sequence[Cell]) -> str:
 
 def _by_mean(found: Sequence[Verdict]) -> list[str]:
     names = dict.fromkeys(name for one in found for name in one.outcomes)
-    mean: Callable[[str], float] = lambda name: fmean(one.over_best(name) for one in found if name in one.outcomes)  # noqa: E731
+    mean: Callable[[str], float] = lambda name: fmean(one.over_best(name) for one in found if name in one)  # noqa: E731
     return sorted(names, key=mean)
 
 
-def _over_best(part: Sequence[Verdict], name: str) -> str:
-    values = [one.over_best(name) for one in part if name in one.outcomes]
-    return f"{fmean(values):.2f} ({max(values):.2f})" if values else ""
+def _over_best(part: Sequence[Verdict], name: str, over: Callable[..., float]) -> str:
+    values = [one.over_best(name) for one in part if name in one]
+    return f"{over(values):.2f}" if values else ""
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    return f"{fmean(values):{form}}" if values else ""
 
 
 def _spread(values: Sequence[float], end: Callable[..., float]) -> tuple[str, str]:

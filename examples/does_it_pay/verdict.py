@@ -54,6 +54,10 @@ class Verdict:
         """Loss of what it picks over that of the best; NaN where it says nothing."""
         return self.over_best(self.picks[predictor]) if predictor in self.picks else math.nan
 
+    def __contains__(self, policy: str) -> bool:
+        """Whether it was trained, or what stands for it."""
+        return policy in self.outcomes or SAME.get(policy) in self.outcomes
+
     def __getitem__(self, policy: str) -> Outcome:
         """A policy, or what stands for it where all clients are alike."""
         return self.outcomes[policy if policy in self.outcomes else SAME[policy]]

@@ -169,6 +169,24 @@ def test_verdicts_by_hand(example):
     assert found.over_best(ROOT) == pytest.approx(4.0)
 
 
+def test_where_all_clients_are_alike_a_policy_has_the_loss_of_the_one_that_stands_for_it(example):
+    from policies import ROBUST, ROOT, UNIFORM
+    from results import Outcome
+    from verdict import verdict
+    from world import WORKS, Cell
+
+    cell = Cell(WORKS["digits"], "homogeneous", "random", "short")
+    losses = {ROBUST: (0.2, 0.2), UNIFORM: (0.8, 0.6), "FedBuff 10": (0.4, 0.4)}
+    trained = {
+        name: Outcome(cell.name, name, "final", 0.1, 100, values, (0.9, 0.9), (0.5, 0.5), (), ())
+        for name, values in losses.items()
+    }
+    found = verdict(cell, trained, {})
+    assert ROOT in found
+    assert found.over_best(ROOT) == found.over_best(UNIFORM) == pytest.approx(3.5)
+    assert "CA2FL 10" not in found
+
+
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
