@@ -75,7 +75,9 @@ def test_at_the_floor_of_the_loss_all_tie_and_it_is_said() -> None:
     assert seen.best.loss - 0.5 < FLOOR * LAND.loss
     assert (seen.choice.tasks, seen.choice.correction, seen.choice.buffer) == (20, 0.5, 1)
     assert len(seen.tied) > 20
-    assert "as good as nothing" in " ".join(advise_by_twin(FLEET, 50.0, replace(LAND, source="own")).why)
+    for lowest in (0.0, 0.5):
+        said = " ".join(advise_by_twin(FLEET, 50.0, replace(LAND, source="own", lowest=lowest)).why)
+        assert "as good as nothing" in said
 
 
 def test_policies_are_ranked_by_generic_constants_also_where_others_were_measured() -> None:

@@ -177,11 +177,11 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     first = row_of(fleet, mine, time, found.predicted.loss)
     rows = (first, *(row_of(fleet, one.policy, time, one.loss) for one in told))
     advice = Advice(fleet, time, plan, rows)
-    why = (*_chosen(found, told, aim), *_depends(fleet, time, landscape, found, seed), _step(step))
+    why = (*_chosen(found, told, aim, landscape), *_depends(fleet, time, landscape, aim, found, seed), _step(step))
     return replace(advice, why=why)
 
 
-def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
+def _chosen(found: Searched, told: list[Predicted], aim: Aim, landscape: Landscape) -> list[str]:
     """Which policy, and what the others would cost."""
     mine = found.predicted
     routed = next(one for one in told if one.policy.algorithm == "asyncsgd")
@@ -191,7 +191,7 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
     ]
     if aim.worst:
         said.append(f"The worst speed group counts {aim.worst:g} of the objective; it is expected at {mine.worst:.3g}.")
-    if mine.loss < FLOOR * float(mine.curve[0]):
+    if mine.loss - landscape.lowest < FLOOR * landscape.loss:
         said.append(
             "That is as good as nothing: the time is long enough for many policies to come to the floor of the loss, "
             "where the model tells none from another."
@@ -204,9 +204,9 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim) -> list[str]:
     return said
 
 
-def _depends(fleet: Fleet, time: float, landscape: Landscape, found: Searched, seed: int) -> list[str]:
+def _depends(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Searched, seed: int) -> list[str]:
     """How much the choice depends on constants that nobody measured."""
-    if landscape.source != "generic" or found.predicted.loss < FLOOR * landscape.loss:
+    if landscape.source != "generic" or found.predicted.loss - landscape.lowest < FLOOR * landscape.loss:
         return []
     watched = [one.policy for one in found.tried[:WATCHED]]
     if found.predicted.policy not in watched:
@@ -214,8 +214,8 @@ def _depends(fleet: Fleet, time: float, landscape: Landscape, found: Searched, s
     most = 1.0
     for change in CHANGES:
         told = predict(fleet, watched, time, landscape.scaled(**change), traces=1, seed=seed)
-        lowest = min(one.loss for one in told)
-        mine = next(one.loss for one in told if one.policy is found.predicted.policy)
+        lowest = min(aim.value(one) for one in told)
+        mine = next(aim.value(one) for one in told if one.policy is found.predicted.policy)
         most = max(most, mine / lowest if lowest > 0 else inf)
     return [
         "The constants are generic (nothing was measured). With curvature, noise or heterogeneity three times as large "
