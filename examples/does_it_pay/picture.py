@@ -21,6 +21,7 @@ SAID = {ROBUST: f"{ROBUST} (the default)"}
 
 def draw(found: Sequence[Verdict], path: Path) -> None:
     """Short budgets left, long ones right; the best policies on top; cells held out in red."""
+    matplotlib.rcParams["svg.hashsalt"] = "does-it-pay"  # the same file from the same numbers
     names = sorted(dict.fromkeys(name for one in found for name in one.outcomes), key=lambda name: _mean(found, name))
     figure, panels = plt.subplots(1, 2, figsize=(11, 0.34 * len(names) + 1.5), sharey=True, sharex=True)
     for panel, budget in zip(panels, ("short", "long"), strict=True):
