@@ -92,7 +92,7 @@ def test_the_wheel_holds_code_alone_and_results_are_in_the_wheel_of_the_paper(tm
     paper = ROOT / "papers" / "queuing_dynamics"
     subprocess.run([*build, ROOT, paper], check=True)
     ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
-    assert ours.stat().st_size < 600_000  # the results alone make 1.2 MB; new rooms make it grow
+    assert ours.stat().st_size < 700_000  # code alone; the results would make 1.2 MB more
     held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
     assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
     assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]
