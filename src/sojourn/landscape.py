@@ -107,6 +107,10 @@ class Landscape(Frozen):
             told = content["calibration"].get("landscape")
             if not isinstance(told, dict):
                 raise InvalidInput(f"{path} has no table calibration.landscape; measure anew with sojourn calibrate")
+        elif "A" in content:
+            raise InvalidInput(
+                f"{path} holds constants of the bound alone; measure with sojourn calibrate, or plan by bound"
+            )
         try:
             return cls._of(told)
         except InvalidInput as error:

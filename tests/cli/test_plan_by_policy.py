@@ -82,3 +82,9 @@ def test_flags_that_only_the_bound_knows_ask_for_it(fleet, flags):
 def test_nonsense_is_refused_in_a_sentence(fleet, words, said):
     with pytest.raises(InvalidInput, match=said):
         call("plan", fleet, *words)
+
+
+def test_constants_of_the_bound_alone_are_refused_with_the_way_out(fleet, tmp_path):
+    (tmp_path / "abc.toml").write_text("A = 100\nL = 1\nB = 20\n")
+    with pytest.raises(InvalidInput, match="holds constants of the bound alone; measure with sojourn calibrate"):
+        call("plan", fleet, "--time", 5, "--constants", tmp_path / "abc.toml")
