@@ -2,8 +2,9 @@
 
     v = sum over the buffer of (g_i - h_i),  then h_i <- g_i;   at the M-th: w <- w - eta (mean_j h_j + v / M)
 
-h_j the last gradient of client j (0 before the first), its mean taken when the buffer was last emptied. Every client
-counts alike in the long run, however often it comes; M = 1 is a table of latest gradients with a fresh difference.
+h_j is the last gradient of client j (0 before the first); its mean is taken when the buffer was last emptied. In the
+long run every client counts the same, however often it sends; M = 1 is a table of latest gradients with a fresh
+difference.
 
 Wang, Cao, Wu, Chen, Chen, "Tackling the data heterogeneity in asynchronous federated learning with cached update
 calibration", ICLR 2024, Algorithm 2.
@@ -34,27 +35,27 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class CA2FL(Standard):
-    """Cached update calibration."""
+    """Cached update calibration: a buffer of updates, corrected by each client's last update."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along a gradient."""
+    """How the server steps along a gradient."""
     size: int = 10
-    """Updates in a full buffer (M)."""
+    """Number of updates in a full buffer (M)."""
 
     name = "ca2fl"
     sends = "gradient"
 
     def init(self, params: torch.Tensor, setting: Setting) -> State:
-        """An empty buffer; nobody has sent anything."""
+        """Start with an empty buffer and no gradients."""
         nothing = torch.zeros_like(params)
         return State(params, 0, ServerMemory(), {}, nothing, nothing, 0, setting.clients)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """Into the buffer; at the M-th a step."""
+        """Put the update into the buffer; when it is full, take a step."""
         gradient = arrival.update.as_gradient()
         before = state.last.get(arrival.client)
         fresh = gradient if before is None else gradient - before
-        state.last[arrival.client] = gradient  # the table is the server's own: nobody else holds it
+        state.last[arrival.client] = gradient  # changed in place, since only the server holds the table
         total = state.total + fresh
         many = state.many + 1
         if many < self.size:

@@ -1,4 +1,4 @@
-"""docs/does-it-pay.md from what is committed: what stands between two marks is made anew, the prose around it stays.
+"""Update docs/does-it-pay.md from the committed files: the text between two marks is replaced, the rest stays.
 
 <!-- made: NAME --> ... <!-- end of NAME -->
 """
@@ -31,7 +31,7 @@ EVERY = (
 
 
 def report_all(results: Path, page: Path) -> None:
-    """Tables, picture, and the list of every cell."""
+    """Write tables, the picture, and the list of every cell."""
     text = page.read_text("utf-8")
     made = parts(results)
     for name in re.findall(r"<!-- made: ([a-z-]+) -->", text):
@@ -47,7 +47,7 @@ def report_all(results: Path, page: Path) -> None:
 
 
 def replaced(text: str, name: str, part: str) -> str:
-    r"""The page with one part made anew.
+    r"""Return the page with one part replaced.
 
     >>> replaced("a <!-- made: x --> old <!-- end of x --> b", "x", "new")
     'a <!-- made: x -->\nnew\n<!-- end of x --> b'
@@ -57,7 +57,7 @@ def replaced(text: str, name: str, part: str) -> str:
 
 
 def parts(results: Path) -> dict[str, str]:
-    """All parts by name."""
+    """Return all parts by name."""
     found, known, outcomes = verdicts(results), cells(), load(results)
     small, guessed = _small(found), load(results, "guess")
     factor = transfer(results)
@@ -80,5 +80,5 @@ def parts(results: Path) -> dict[str, str]:
 
 
 def _small(found: list[Verdict]) -> list[Verdict]:
-    """Those of digits and Fashion-MNIST."""
+    """Return the verdicts on digits and Fashion-MNIST."""
     return [one for one in found if one.cell.budget in ("short", "long")]

@@ -1,4 +1,4 @@
-"""A partition in which speed and data go together: some classes are held by the slowest clients alone."""
+"""A partition in which data depends on speed: only the slowest clients hold some of the classes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,12 @@ def by_speed(
     slow: int = 50,
     alone: int = 3,
 ) -> NDArray[np.int64]:
-    """The client of each example: k classes per client, `alone` of them known to the last `slow` clients only.
+    """Return the client of each example: k classes per client; `alone` classes are held only by the last `slow`
+    clients.
 
-    Clients stand in order of speed, the fastest first. Fast ones draw their classes among the common ones; slow ones
-    draw one among those that they have alone, the others among all that are left. Which classes these are is drawn too.
-    A class is dealt evenly to those that hold it.
+    Clients are in order of speed, the fastest first. Fast clients draw their classes among the common ones; slow
+    clients draw one among those that only they have, and the others among all that are left. Which classes these are is
+    drawn too. A class is dealt evenly to the clients that hold it.
     """
     kinds, label = np.unique(labels, return_inverse=True)
     order = rng.permutation(kinds.size)

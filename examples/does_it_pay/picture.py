@@ -1,4 +1,4 @@
-"""The picture: every policy's loss over the best of its cell, a dot per cell."""
+"""Draw every policy's loss divided by the best of its cell, one dot per cell."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ from verdict import Verdict
 from world import BUDGETS
 
 COLORS = {False: "#9aa7b5", True: "#d1495b"}
-MOST = 6.0  # what is beyond stands at the edge
+MOST = 6.0  # larger values are drawn at the edge
 SAID = {ROBUST: f"{ROBUST} (the default)"}
 
 
 def draw(found: Sequence[Verdict], path: Path) -> None:
-    """Short budgets left, long ones right; the best policies on top; cells held out in red."""
+    """Draw short budgets on the left, long ones on the right, the best policies on top, held-out cells in red."""
     matplotlib.rcParams["svg.hashsalt"] = "does-it-pay"  # the same file from the same numbers
     names = sorted(dict.fromkeys(name for one in found for name in one.outcomes), key=lambda name: _mean(found, name))
     figure, panels = plt.subplots(1, 2, figsize=(11, 0.34 * len(names) + 1.5), sharey=True, sharex=True)

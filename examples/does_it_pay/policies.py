@@ -1,7 +1,7 @@
 """The policies that are trained in every cell, under the same decay to zero at the end of the budget.
 
-c is the correction: updates weighed by (share of updates)^-c, with mean one. `finisher` = one task for each client,
-given back to whoever is done; `idle` = fewer tasks, to those without one.
+c is the correction: updates are weighted by (share of updates)^-c, with mean one. `finisher` = one task per client, and
+a client that is done gets the next one; `idle` = fewer tasks, given to clients without one.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ ROBUST, ROOT, UNIFORM, BOUND = "finisher, c = 1/2", "root of speed", "AsyncSGD",
 SIX = ("finisher, c = 0", ROBUST, "finisher, c = 1", ROOT, UNIFORM, "FedBuff 10")
 GENERAL = "generalized-asyncsgd"
 SAME = {ROOT: UNIFORM, "speed, no weights": UNIFORM, "finisher, c = 0": ROBUST, "finisher, c = 1": ROBUST}
-"""Where all clients are alike, these are the same; what is trained is the second."""
+"""If all clients are equal these policies are the same, and only the second of each pair is trained."""
 
 
 def policies(cell: Cell) -> dict[str, Policy]:
-    """By name; on CIFAR-10 six of them."""
+    """Return the policies of a cell by name; six of them on CIFAR-10."""
     made = {one.name: one for one in made_for(cell.fleet_name, cell.time)}
     if cell.work.data == "cifar10":
         return {name: made[name] for name in SIX}
@@ -33,13 +33,13 @@ def policies(cell: Cell) -> dict[str, Policy]:
 
 
 def trained_as(cell: Cell, name: str) -> str:
-    """The policy that stands for another in this cell."""
+    """Return the policy that is trained in place of another in this cell."""
     return name if name in policies(cell) else SAME[name]
 
 
 @lru_cache(maxsize=64)
 def made_for(fleet_name: str, time: float) -> tuple[Policy, ...]:
-    """All policies for a fleet and a time."""
+    """Return all policies for a fleet and a time."""
     return tuple(_made(fleet_of(fleet_name), time))
 
 
@@ -72,6 +72,6 @@ def _plan(plan: Plan, correction: float | None = None) -> Plan:
 
 
 def buffer_of(policy: Policy) -> int:
-    """Updates that make a step of the server."""
+    """Return the number of updates per server step."""
     _, found, rest = policy.algorithm.partition("size=")
     return int(rest.split(",")[0].rstrip(")")) if found else 1

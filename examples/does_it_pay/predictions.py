@@ -1,7 +1,7 @@
-"""What is said of every policy in every cell before it is trained: by the bound, by throughput, by a model of training.
+"""Predictions for every policy in every cell before it is trained: by the bound, by throughput, and by the twin.
 
-Whether data goes with speed is told, as whoever plans would know it. They lie in predictions-*.csv. Those of cells that
-are held out are written once: what was said stays said.
+The predictors are told whether data depends on speed, as a planner would know it. Predictions are in predictions-*.csv.
+Those of held-out cells are written once and never changed.
 """
 
 import math
@@ -30,7 +30,7 @@ MEASURED: dict[str, Any] = {"gradients": 400, "points": 3}
 
 
 def predicted(results: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """What is written down, by cell and policy; a number that is not there is not in it."""
+    """Return the predictions by cell and policy; missing numbers are left out."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for path in sorted(results.glob("predictions-*.csv")):
         for row in read_csv(path, "predictions", COLUMNS):
@@ -40,7 +40,7 @@ def predicted(results: Path) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def predict_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
-    """Write down what is said of these cells, one file per problem and part."""
+    """Write the predictions for these cells, one file per problem and part."""
     results.mkdir(parents=True, exist_ok=True)
     known = predicted(results)
     wanted = [cell for cell in cells if not (cell.held_out and cell.name in known)]
@@ -68,7 +68,7 @@ def _files(cells: Sequence[Cell], results: Path) -> dict[Path, list[Cell]]:
 
 
 def said_of(cell: Cell, results: Path) -> list[Row]:
-    """One row per policy."""
+    """Return one row per policy."""
     from sojourn.planning.twin import predict
 
     made = policies(cell)
@@ -90,12 +90,14 @@ def said_of(cell: Cell, results: Path) -> list[Row]:
 
 
 def _linear(policy: Policy) -> Policy:
-    """The policy under the name that the model of training knows its rule by."""
+    """Return the policy under the name that the twin has for its rule."""
     return replace(policy, algorithm=policy.algorithm.replace("ca2fl:CA2FL", "ca2fl"))
 
 
 def bound_of(cell: Cell, policy: Policy) -> float:
-    """Theorem 1 in the time given, at its best step: with shares for p, as if every update were weighed by 1/(n s)."""
+    """Return Theorem 1's bound in the time at its best step size, with shares for p, as if updates were weighted by
+    1/(n s).
+    """
     found = expected(cell.fleet, policy.plan, Scenario(Dispatcher(policy.dispatcher)))
     share, fleet = found.share, cell.fleet
     weights = np.full(fleet.groups, 1 / fleet.clients)
@@ -107,12 +109,12 @@ def bound_of(cell: Cell, policy: Policy) -> float:
 
 
 def calibration_of(cell: Cell, results: Path) -> Path:
-    """Where the constants of a problem lie; they are measured once, on the first of its cells."""
+    """Return the file of a problem's constants; they are measured once, on the first of its cells."""
     return results / "landscapes" / f"{cell.work.name}.json"
 
 
 def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
-    """Measure what is not measured yet: a few hundred gradients of training examples along a short training."""
+    """Measure the constants that are missing, from a few hundred gradients along a short training."""
     from sojourn.facade import calibrate
 
     wanted: dict[Path, Cell] = {}
@@ -134,7 +136,7 @@ def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
 
 
 def _short(value: Any) -> Any:
-    """Six digits of every number will do."""
+    """Round numbers to six digits."""
     if isinstance(value, Mapping):
         return {key: _short(one) for key, one in value.items()}
     if isinstance(value, tuple):

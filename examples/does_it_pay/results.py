@@ -1,4 +1,4 @@
-"""From runs to what is committed: cells.csv, a row per cell, policy and kind, with the seeds' numbers side by side."""
+"""Turn runs into cells.csv, which is committed: one row per cell, policy and kind, with the numbers of all seeds."""
 
 import math
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ COLUMNS = ("cell", "policy", "kind", "step", "updates", "loss", "accuracy", "wor
 
 @dataclass(frozen=True)
 class Outcome:
-    """A policy in a cell at a step, over the seeds."""
+    """A policy in a cell at a step size, over the seeds."""
 
     cell: str
     policy: str
     kind: str
-    """`final`: at the tuned step; `guess`: at one that nobody tuned."""
+    """`final`: at the tuned step size; `guess`: at one that was not tuned."""
     step: float
     updates: float
     losses: tuple[float, ...]
-    """In the end, on the test set; inf = diverged."""
+    """Final loss on the test set; inf = diverged."""
     accuracies: tuple[float, ...]
     worsts: tuple[float, ...]
     """Accuracy of the worst client."""
     times: tuple[float, ...]
-    """Share of the budget until the accuracy that AsyncSGD has in the end; inf = not within it."""
+    """Share of the budget until AsyncSGD's final accuracy is reached; inf = not within the budget."""
     curve: tuple[float, ...]
     """Mean accuracy at even shares of the budget."""
 
@@ -56,7 +56,7 @@ Outcomes = dict[str, dict[str, Outcome]]
 
 
 def collect_all(store: Store, cells: Sequence[Cell], results: Path) -> None:
-    """Put the runs of these cells, where all seeds have ended, into cells.csv; other cells' rows stay."""
+    """Write the runs of these cells, if all seeds have ended, into cells.csv; rows of other cells stay."""
     path = results / "cells.csv"
     kept = list(read_csv(path, "results", COLUMNS)) if path.exists() else []
     fresh = [row for cell in cells for row in _rows(store, cell)]
@@ -102,7 +102,7 @@ def _rows(store: Store, cell: Cell) -> list[dict[str, str]]:
 
 
 def _target(whole: dict[tuple[str, str, str], list[dict[str, str]]]) -> float:
-    """The accuracy that AsyncSGD has in the end, over its seeds."""
+    """Return AsyncSGD's final accuracy, over its seeds."""
     for (policy, kind, _), rows in whole.items():
         if (policy, kind) == (UNIFORM, "final"):
             return fmean(float(row["accuracy"]) for row in rows)
@@ -110,7 +110,7 @@ def _target(whole: dict[tuple[str, str, str], list[dict[str, str]]]) -> float:
 
 
 def reached(curve: Sequence[float], target: float) -> float:
-    """Share of the budget at which a curve first has an accuracy, in a straight line between points; inf = never.
+    """Return the share of the budget at which a curve first reaches an accuracy, by linear interpolation; inf = never.
 
     >>> reached([0.2, 0.6, 0.8, 0.9], 0.7)
     0.625
@@ -125,7 +125,7 @@ def reached(curve: Sequence[float], target: float) -> float:
 
 
 def _mean(curves: Sequence[Sequence[float]]) -> list[float]:
-    """Of those that were drawn to the end."""
+    """Return the mean of the complete curves."""
     longest = max(len(curve) for curve in curves)
     whole = [curve for curve in curves if len(curve) == longest]
     return [fmean(values) for values in zip(*whole, strict=True)]
@@ -136,7 +136,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def load(results: Path, kind: str = "final") -> Outcomes:
-    """What is committed."""
+    """Read the committed file."""
     found: Outcomes = {}
     for row in read_csv(results / "cells.csv", "results", COLUMNS):
         if row["kind"] != kind:

@@ -1,4 +1,4 @@
-"""One run, or several that share their waves: trained in memory, without folders, because there are thousands."""
+"""Train one run, or several in common waves, in memory and without folders, because there are thousands."""
 
 import copy
 import math
@@ -26,7 +26,7 @@ from sojourn.planning.policy import Policy
 from sojourn.timing.shares import exact_shares
 from sojourn.trace import APPLIED, Trace
 
-LOOKS = 5  # at a trial on the way, to see whether it diverges
+LOOKS = 5  # checks of a trial on the way, to see whether it diverges
 _FIRST: dict[tuple[str, bool], Built] = {}  # what runs of the same data share, in this process
 Row = dict[str, Any]
 
@@ -37,11 +37,11 @@ class Request(NamedTuple):
     cell: Cell
     policy: str
     kind: str
-    """`trial` (judged on held-out examples), `final`, or `guess` (a final at a step that was not tuned)."""
+    """`trial` (evaluated on held-out examples), `final`, or `guess` (a final run at a step size that was not tuned)."""
     step: float
     seed: int
     made: Policy
-    """The policy of that name, made once, where the search is."""
+    """The policy of that name, made once by the search."""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -51,7 +51,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Course:
-    """A run under way."""
+    """A run in progress."""
 
     request: Request
     built: Built
@@ -59,7 +59,7 @@ class Course:
     curve: list[float]
 
     def go(self) -> Generator[Any, Any, Row]:
-        """Train it; what it hands out are gradients to be computed."""
+        """Train it; yield the gradients that must be computed."""
         total = updates_of(self.built, self.trace)
         times = self.trace.applied_at[self.trace.fate == APPLIED][:total]
         replay = Replay(
@@ -86,7 +86,7 @@ class Course:
         return self.row(total, found.loss, found.accuracy, found.percentiles()[0])
 
     def row(self, updates: int, loss: float, accuracy: float, worst: float) -> Row:
-        """What is kept of it."""
+        """Return the row that is stored."""
         request = self.request
         policy, kind, step, seed = request.key
         curve = " ".join(f"{value:.4f}" for value in self.curve)
@@ -96,7 +96,7 @@ class Course:
 
 
 def train(requests: Sequence[Request]) -> list[Row]:
-    """Train runs of one problem together, all trials or none; their rows have the seconds that each took."""
+    """Train runs of one problem together, either all trials or none; return their rows with the seconds per run."""
     torch.set_num_threads(1)  # the same sums in the same order on any number of cores
     began = clock.monotonic()
     courses = [opened(one) for one in requests]
@@ -106,7 +106,7 @@ def train(requests: Sequence[Request]) -> list[Row]:
 
 
 def opened(request: Request) -> Course:
-    """With data, model and timing."""
+    """Open a run with data, model and timing."""
     cell = request.cell
     where = (cell.work.name, request.kind == "trial")
     built = build(config_of(request), None, _FIRST.get(where), exact_shares)
@@ -115,7 +115,7 @@ def opened(request: Request) -> Course:
 
 
 def config_of(request: Request) -> TrainConfig:
-    """The run as the house describes one."""
+    """Return the configuration of the run."""
     cell = request.cell
     policy = request.made
     held = {"holdout": cell.work.holdout, "judged_on": "holdout"} if request.kind == "trial" else {}
@@ -134,7 +134,9 @@ def config_of(request: Request) -> TrainConfig:
 
 
 def peeked(cell: Cell, federation: Federation) -> Federation:
-    """The same, judged by the first so many of the test images in an order drawn once: a curve needs no more."""
+    """Return the same federation, evaluated on some of the test images in a random order, which is
+    enough for a curve.
+    """
     if cell.work.peek is None:
         return federation
     few, examples = _few(cell.work.name, federation.examples)

@@ -1,9 +1,9 @@
-"""How the step of a policy is found: the same for all.
+"""Find the step size of a policy, in the same way for all policies.
 
 Steps lie on a grid of factor two. Three around the start are tried on one seed; the grid grows while its best lies at
 an edge. The best and its neighbours are then tried on the other seeds, until the best of the means has both neighbours
 behind it. So a policy costs about nine trials where a grid of seven on two seeds costs fourteen, and no best lies at
-an edge. Where there is one trial seed the first part is all.
+an edge. With one trial seed the first part is everything.
 """
 
 from collections.abc import Generator, Mapping
@@ -18,7 +18,9 @@ LEAST, MOST = -9, 9
 
 
 def step_at(cell: Cell, place: int, buffer: int = 1) -> float:
-    """The step at a place of the grid; with a buffer it begins higher, since a step is a mean of so many."""
+    """Return the step size at a place of the grid; with a buffer the grid begins higher, since a step is a mean of
+    many.
+    """
     factor = 1
     while factor * 2 <= buffer:
         factor *= 2
@@ -26,7 +28,7 @@ def step_at(cell: Cell, place: int, buffer: int = 1) -> float:
 
 
 def tuned(cell: Cell, policy: str) -> Asked:
-    """Asks for trials, is sent their rows; returns the step."""
+    """Yield trials, receive their rows, and return the step size."""
     made = policies(cell)[policy]
     buffer = buffer_of(made)
     seeds, scores = cell.work.trial_seeds, dict[tuple[int, int], float]()
@@ -61,7 +63,7 @@ def tuned(cell: Cell, policy: str) -> Asked:
 
 
 def trained(cell: Cell, policy: str) -> Asked:
-    """Tuned, and then the runs that count."""
+    """Tune, and then yield the final runs."""
     step = yield from tuned(cell.tuned_in, policy)
     made = policies(cell)[policy]
     yield [Request(cell, policy, "final", step, seed, made) for seed in cell.work.seeds]
@@ -69,7 +71,7 @@ def trained(cell: Cell, policy: str) -> Asked:
 
 
 def guessed(cell: Cell, policy: str, step: float) -> Asked:
-    """The runs that count at a step that nobody tuned."""
+    """Yield the final runs at a step size that was not tuned."""
     made = policies(cell)[policy]
     yield [Request(cell, policy, "guess", step, seed, made) for seed in cell.work.seeds]
     return step

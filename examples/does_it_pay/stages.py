@@ -1,4 +1,4 @@
-"""The stages of the example, as the command line has them."""
+"""The stages of the example, one function per command."""
 
 import sys
 from argparse import Namespace
@@ -12,7 +12,7 @@ from world import Cell, chosen
 
 
 def cells(arguments: Namespace) -> None:
-    """Print what there is."""
+    """Print the cells."""
     store = Store(arguments.out)
     for cell in chosen(arguments.cells):
         names = policies(cell)
@@ -36,7 +36,7 @@ def train(arguments: Namespace) -> None:
 
 
 def guess(arguments: Namespace) -> None:
-    """Train the default and the pick of the model of training at its step, times the factor that is fitted once."""
+    """Train the default and the twin's pick at the twin's step size times a factor that is fitted once."""
     from verdict import guesses
 
     store, found = Store(arguments.out), _cells(arguments)
@@ -54,28 +54,28 @@ def guess(arguments: Namespace) -> None:
 
 
 def predict(arguments: Namespace) -> None:
-    """What predictors say of every policy in every cell."""
+    """Write down what predictors say of every policy in every cell."""
     from predictions import predict_all
 
     predict_all(_cells(arguments), arguments.results, arguments.count)
 
 
 def calibrate(arguments: Namespace) -> None:
-    """Measure what the model of training knows of each problem, on its training examples."""
+    """Measure the constants of each problem that the twin needs, on its training examples."""
     from predictions import calibrate_all
 
     calibrate_all(_cells(arguments), arguments.results, arguments.count)
 
 
 def collect(arguments: Namespace) -> None:
-    """From the runs to the files that are committed."""
+    """Turn the runs into the files that are committed."""
     from results import collect_all
 
     collect_all(Store(arguments.out), _cells(arguments), arguments.results)
 
 
 def report(arguments: Namespace) -> None:
-    """Verdicts, tables and picture from what is committed."""
+    """Make verdicts, tables and the picture from the committed files."""
     from page import report_all
 
     report_all(arguments.results, arguments.page)
@@ -100,17 +100,17 @@ def _finals(store: Store, cell: Cell, name: str) -> int:
 
 
 def _check_predicted(arguments: Namespace, found: Sequence[Cell]) -> None:
-    """Nothing that is held out is trained before what is said of it is written down."""
+    """Raise an error if a held-out cell would be trained before its predictions are written down."""
     from predictions import predicted
 
     known = predicted(arguments.results)
     bare = [cell.name for cell in found if cell.held_out and cell.name not in known]
     if bare and not arguments.count:
-        raise SystemExit(f"error: no predictions yet for {len(bare)} cells held out ({bare[0]}); call predict first")
+        raise SystemExit(f"error: no predictions yet for {len(bare)} held-out cells ({bare[0]}); run predict first")
 
 
 def _warm(found: Sequence[Cell], store: Store) -> None:
-    """Compile once, before several processes would do it at a time."""
+    """Compile once, before several processes would do it at the same time."""
     timed(found[0], next(iter(policies(found[0]))), store)
 
 
@@ -127,7 +127,7 @@ def _count(arguments: Namespace, found: Sequence[Cell], store: Store) -> None:
         gradient = pace[work]
         print(f"{work}: about {sums.runs:.0f} runs, {sums.gradients:.3g} gradients", end="")
         if gradient is None:
-            print("; it takes a GPU, and there is none here")
+            print("; timing this needs a GPU, and this machine has none")
             continue
         each = sums.seconds / arguments.jobs
         print(f", {1e6 * gradient:.0f} microseconds per gradient: {each:.0f} s with {arguments.jobs} jobs", flush=True)
@@ -136,6 +136,6 @@ def _count(arguments: Namespace, found: Sequence[Cell], store: Store) -> None:
 def _end(all_done: bool, searches: Sequence[Search]) -> None:
     left = [one.name for one in searches if not one.done]
     if not all_done:
-        print(f"{len(left)} of {len(searches)} searches are open; call it again to go on", file=sys.stderr)
+        print(f"{len(left)} of {len(searches)} searches are open; run this again to continue", file=sys.stderr)
         raise SystemExit(3)
     print(f"all {len(searches)} searches have ended")

@@ -1,4 +1,4 @@
-"""Runs that have ended, one CSV file per cell in the working folder: appended line by line, read by key."""
+"""Finished runs, one CSV file per cell in the working folder: rows are appended line by line and read by key."""
 
 import csv
 from pathlib import Path
@@ -18,7 +18,7 @@ class Store:
         self._rows: dict[str, dict[Key, Row]] = {}
 
     def of(self, cell: Cell) -> dict[Key, Row]:
-        """Rows of a cell by key; a line that was cut off when a process died is left out."""
+        """Return the rows of a cell by key; a line that was cut off when a process died is left out."""
         if cell.name not in self._rows:
             found: dict[Key, Row] = {}
             path = self._path(cell)
@@ -32,11 +32,11 @@ class Store:
         return self._rows[cell.name]
 
     def get(self, request: Request) -> Row | None:
-        """The row of a run, if it has ended."""
+        """Return the row of a run if it has ended."""
         return self.of(request.cell).get(request.key)
 
     def add(self, request: Request, row: Row) -> None:
-        """Keep a row, in one write."""
+        """Append a row, in one write."""
         path = self._path(request.cell)
         before = self.of(request.cell)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,12 +10,12 @@ from verdict import PREDICTORS, RULES, Target, Verdict
 from world import Cell
 
 PARTS = (("development", "short"), ("development", "long"), ("held out", "short"), ("held out", "long"))
-BEST_BY_HAND = (0.759, 0.762)  # docs/paper.md, each method at its best: over the last 15% of the way, and in the end
-ASYNCSGD_ENDS = 0.497  # there too
+BEST_BY_HAND = (0.759, 0.762)  # docs/paper.md, each method at its best: over the last 15% of the run, and at the end
+ASYNCSGD_ENDS = 0.497  # from docs/paper.md too
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As Markdown has it."""
+    """Return a table in Markdown."""
     rows = list(rows)
     if not rows:
         return "Not yet."
@@ -24,12 +24,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def of_part(found: Sequence[Verdict], part: str, budget: str) -> list[Verdict]:
-    """Verdicts of small networks, by whether they were held out and by budget."""
+    """Return the verdicts on small networks, by whether they were held out and by budget."""
     return [one for one in found if one.cell.held_out == (part == "held out") and one.cell.budget == budget]
 
 
 def targets_table(made: Sequence[Target]) -> str:
-    """What was aimed at, and whether it was reached."""
+    """Return a table of the targets, and whether they were reached."""
     word = {True: "reached", False: "missed", None: "not yet"}
     return table(
         ("target, on cells held out", "aim", "found", ""),
@@ -38,7 +38,9 @@ def targets_table(made: Sequence[Target]) -> str:
 
 
 def against_table(found: Sequence[Verdict]) -> str:
-    """The default beside others on cells held out: its loss over theirs, and the worst client of each."""
+    """Return a table that compares the default with others on held-out cells: loss ratios, and the worst client of
+    each.
+    """
     rows = []
     parts = [of_part(found, "held out", budget) for budget in ("short", "long")]
     for name in ("FedBuff 10", ROOT, UNIFORM, BOUND, ROBUST):
@@ -51,7 +53,7 @@ def against_table(found: Sequence[Verdict]) -> str:
 
 
 def regret_table(found: Sequence[Verdict]) -> str:
-    """What it costs to follow each predictor or rule."""
+    """Return a table of what it costs to follow each predictor or rule."""
     rows = []
     parts = [[one for one in found if one.cell.held_out == held] for held in (True, False)]
     for key, said in (PREDICTORS | RULES).items():
@@ -62,7 +64,9 @@ def regret_table(found: Sequence[Verdict]) -> str:
 
 
 def policies_table(found: Sequence[Verdict]) -> str:
-    """Loss of each policy over the best of its cell: a table of means over cells, and one of the most."""
+    """Return the loss of each policy divided by the best of its cell: a table of means over cells, and one of the
+    largest.
+    """
     parts, names = [of_part(found, *one) for one in PARTS], _by_mean(found)
     made = []
     for word, over in (("mean", fmean), ("most", max)):
@@ -72,7 +76,7 @@ def policies_table(found: Sequence[Verdict]) -> str:
 
 
 def people_table(found: Sequence[Verdict]) -> str:
-    """Accuracy, worst client and time to the accuracy of AsyncSGD, mean over all short cells."""
+    """Return accuracy, worst client and time to the accuracy of AsyncSGD, means over all short cells."""
     short = [one for one in found if one.cell.budget == "short"]
     rows = []
     for name in _by_mean(found):
@@ -85,7 +89,7 @@ def people_table(found: Sequence[Verdict]) -> str:
 
 
 def predictors_table(found: Sequence[Verdict]) -> str:
-    """Rank correlation and regret of predictors and fixed rules."""
+    """Return rank correlation and regret of predictors and fixed rules."""
     rows: list[tuple[str, ...]] = []
     for part, budget in PARTS:
         mine = of_part(found, part, budget)
@@ -104,23 +108,23 @@ def predictors_table(found: Sequence[Verdict]) -> str:
 
 
 def cells_table(found: Sequence[Verdict], key: str) -> str:
-    """One row per cell, one table per problem and budget."""
+    """Return tables with one row per cell, one table per problem and budget."""
     head = ("fleet", "classes", "held out", "best", "loss", "default", "root", "halves", "twin", "regret")
     made: dict[str, list[tuple[str, ...]]] = {}
     for one in found:
         problem, fleet, classes, budget = _words(one.cell)
         over = (f"{one.best.loss:.3g}", f"{one.over_best(ROBUST):.2f}", f"{one.over_best(ROOT):.2f}")
-        rank = f"{one.ranks[key]:+.2f}" if key in one.ranks else ""
+        rank = f"{one.ranks[key]:.2f}" if key in one.ranks else ""
         regret = f"{one.regret(key):.2f}" if key in one.picks else ""
         held = "yes" if one.cell.held_out else ""
-        row = (fleet, classes, held, one.best.policy, *over, f"{one.halves:+.2f}", rank, regret)
+        row = (fleet, classes, held, one.best.policy, *over, f"{one.halves:.2f}", rank, regret)
         made.setdefault(f"{problem}, {budget}", []).append(row)
     parts = [f"### {name}\n\n{table(head, rows)}" for name, rows in made.items()]
     return "\n\n".join(parts) or "Not yet."
 
 
 def decay_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """What the decay is worth: loss at a constant step over that under decay."""
+    """Return the benefit of the decay: loss at a constant step size divided by that under decay."""
     rows = []
     for name, constant in (("finisher, c = 0", "finisher, c = 0, constant"), (UNIFORM, "AsyncSGD, constant")):
         for budget in ("short", "long"):
@@ -138,13 +142,13 @@ def decay_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
 
 
 def _there(outcomes: Outcomes, cell: Cell, name: str) -> str:
-    """The policy itself, or what stands for it where all clients are alike."""
+    """Return the policy itself, or the equal one that was trained if all clients are equal."""
     mine = outcomes.get(cell.name, {})
     return name if name in mine else ROBUST if ROBUST in mine else ""
 
 
 def steps_table(found: Sequence[Verdict], guessed: Outcomes) -> str:
-    """Loss at a step that was not tuned over that at the tuned one."""
+    """Return the loss at a step size that was not tuned divided by that at the tuned one."""
     rows = []
     for one in found:
         for name, guess in guessed.get(one.cell.name, {}).items():
@@ -154,7 +158,7 @@ def steps_table(found: Sequence[Verdict], guessed: Outcomes) -> str:
 
 
 def cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """ResNet20: every policy in every cell, one table per cell."""
+    """Return the results of every policy with ResNet20, one table per cell."""
     head = ("policy", "step", "updates", "loss", "accuracy", "worst client", "time", "not reached")
     parts = []
     for cell in known:
@@ -170,7 +174,7 @@ def _facts(one: Outcome) -> tuple[str, ...]:
 
 
 def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """The plan to virtual time 1400, beside the best hand setting."""
+    """Compare the plan up to simulated time 1400 with the best setting by hand."""
     from results import reached
 
     rows: list[tuple[str, ...]] = []
@@ -178,16 +182,15 @@ def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
         for name, one in outcomes.get(cell.name, {}).items() if cell.work.name == "cifar-1400" else ():
             late = fmean(one.curve[int(0.85 * len(one.curve)) :])
             share = reached(one.curve, ASYNCSGD_ENDS)
-            rows.append(
-                (name, f"{one.step:.3g}", _percent(late), _percent(one.accuracy), _percent(one.worst), f"{share:.2f}")
-            )
+            when = f"{share:.2f}" if share <= 1.0 else "not reached"
+            rows.append((name, f"{one.step:.3g}", _percent(late), _percent(one.accuracy), _percent(one.worst), when))
     rows.append(("best of ten by hand", "", *map(_percent, BEST_BY_HAND), "", ""))
     head = ("policy", "step", "last 15%", "in the end", "worst client", "time to 49.7%")
     return table(head, rows)
 
 
 def every_cell(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """All policies of all cells, cell by cell."""
+    """Return all policies of all cells, cell by cell."""
     head = ("policy", "step", "updates", "loss", "accuracy", "worst client", "time", "not reached", "sd of the loss")
     parts = []
     for cell in known:
@@ -229,7 +232,7 @@ def _sd(values: Sequence[float]) -> str:
 
 
 def _time(mine: Sequence[Outcome]) -> tuple[str, str]:
-    """Mean share of the budget over the runs that got there, and how many did not."""
+    """Return the mean share of the budget over the runs that reached the target, and how many did not."""
     times = [one for outcome in mine for one in outcome.times]
     there = [one for one in times if math.isfinite(one)]
     missing = len(times) - len(there)

@@ -1,4 +1,4 @@
-"""Trains what searches ask for: counted before, by several processes or one GPU, each run kept as soon as it ends."""
+"""Train the runs that searches request, by several processes or one GPU; each run is stored as soon as it ends."""
 
 import sys
 import time as clock
@@ -18,13 +18,13 @@ from sojourn.planning.policy import Policy
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.expected import expected
 
-SAMPLE = 300  # updates of each run that the time is taken of
-TRIALS = 9.0  # of a policy, on average, where there are two trial seeds
+SAMPLE = 300  # updates of each run that are timed
+TRIALS = 9.0  # mean number of trials of a policy with two trial seeds
 
 
 @dataclass
 class Search:
-    """A search and where it stands."""
+    """A search and its state."""
 
     name: str
     asked: Asked
@@ -33,7 +33,7 @@ class Search:
     step: float = 0.0
 
     def go_on(self, store: Store) -> list[Request]:
-        """Answer from what is kept as far as that goes; returns what has to be trained now."""
+        """Answer requests from stored runs as far as possible; return the runs that must be trained now."""
         while not self.done:
             rows = {one.key: store.get(one) for one in self.waiting}
             missing = [one for one in self.waiting if rows[one.key] is None]
@@ -47,7 +47,7 @@ class Search:
 
 
 def go(searches: Sequence[Search], store: Store, jobs: int, minutes: float | None) -> bool:
-    """Train until all have ended, or the minutes are over; whether all have."""
+    """Train until all searches have ended or the minutes are over; return whether all have ended."""
     began = told = clock.monotonic()
     queue: list[Request] = [one for search in searches for one in search.go_on(store)]
     owner = {id(one): search for search in searches for one in search.waiting}
@@ -69,7 +69,7 @@ def go(searches: Sequence[Search], store: Store, jobs: int, minutes: float | Non
             if all(store.get(one) is not None for one in search.waiting):
                 fresh = search.go_on(store)
                 owner.update({id(one): search for one in search.waiting})
-                queue = fresh + queue  # what was begun is ended first
+                queue = fresh + queue  # searches that have begun come first
 
     try:
         while (queue and not over()) or running:
@@ -87,7 +87,7 @@ def go(searches: Sequence[Search], store: Store, jobs: int, minutes: float | Non
                 left = sum(not one.done for one in searches)
                 print(f"{trained} runs in {told - began:.0f} s, {left} searches open", flush=True)
     except KeyboardInterrupt:
-        print("interrupted; call it again to go on", file=sys.stderr)
+        print("interrupted; run this again to continue", file=sys.stderr)
     finally:
         if pool:
             pool.shutdown(cancel_futures=True)
@@ -96,7 +96,7 @@ def go(searches: Sequence[Search], store: Store, jobs: int, minutes: float | Non
 
 
 def _lot(queue: list[Request]) -> list[Request]:
-    """Take runs off the queue that can share their waves with the first."""
+    """Take from the queue the runs that can share waves with the first."""
     first = queue[0]
     alike = [one for one in queue if (one.cell.work, one.kind == "trial") == (first.cell.work, first.kind == "trial")]
     lot = alike[: first.cell.work.lot]
@@ -115,7 +115,7 @@ class Count:
 
 
 def count(cell: Cell, names: Sequence[str], store: Store, per_gradient: float | None) -> Count:
-    """About: how many trials a search takes is known when it has ended."""
+    """Estimate how much there is to do; the exact number of trials is known only when a search has ended."""
     found, known = Count(), store.of(cell)
     trials = TRIALS if len(cell.work.trial_seeds) > 1 else 3.0 + cell.work.extensions / 3
     for name in names:
@@ -132,14 +132,14 @@ def count(cell: Cell, names: Sequence[str], store: Store, per_gradient: float | 
 
 
 def updates_in(cell: Cell, policy: Policy) -> float:
-    """Updates within the budget, in the long run's mean."""
+    """Return the mean number of updates within the budget in the long run."""
     return float(expected(cell.fleet, policy.plan, Scenario(Dispatcher(policy.dispatcher))).throughput * cell.time)
 
 
 def timed(cell: Cell, policy: str, store: Store) -> float | None:
-    """Seconds per gradient, from runs that are kept; where there is none, from the second of two short lots made now.
+    """Return the seconds per gradient, from stored runs; if there are none, from the second of two short runs made now.
 
-    None = it takes a GPU to tell, and there is none.
+    None = timing this needs a GPU, and this machine has none.
     """
     rows = [row for row in store.of(cell).values() if row["kind"] == "trial"]
     if not rows and cell.work.device != "cpu" and not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""How predictors stand to what training says: rank correlation, and what following them costs; and the targets."""
+"""Compare predictors with training: rank correlation, the cost of following them, and the targets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,55 +23,55 @@ PREDICTORS = {
     "updates": "throughput",
 }
 RULES = {ROBUST: "always the default", ROOT: "always the root of speed", BOUND: "always the bound's plan"}
-AGREE = 0.8  # of two halves of the seeds, from which on a rank correlation says something
+AGREE = 0.8  # agreement of two halves of the seeds above which a rank correlation is meaningful
 GUESSES = ("cell", "policy", "step")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A cell."""
+    """The verdict on a cell."""
 
     cell: Cell
     outcomes: Mapping[str, Outcome]
-    """Of policies under decay."""
+    """Results of the policies under decay."""
     halves: float
-    """Mean rank correlation between the two parts of the seeds, over all ways to part them."""
+    """Mean rank correlation between two parts of the seeds, over all ways to split them."""
     ranks: Mapping[str, float]
     """Rank correlation of each predictor."""
     picks: Mapping[str, str]
-    """What each predictor, or fixed rule, would have taken."""
+    """The policy that each predictor, or fixed rule, would have chosen."""
 
     @property
     def best(self) -> Outcome:
-        """The policy of least loss."""
+        """The policy with the least loss."""
         return min(self.outcomes.values(), key=lambda one: one.loss)
 
     def over_best(self, policy: str) -> float:
-        """Loss of a policy over that of the best."""
+        """Return the loss of a policy divided by that of the best."""
         return self[policy].loss / self.best.loss
 
     def regret(self, predictor: str) -> float:
-        """Loss of what it picks over that of the best; NaN where it says nothing."""
+        """Return the loss of its choice divided by that of the best; NaN if it has no prediction."""
         return self.over_best(self.picks[predictor]) if predictor in self.picks else math.nan
 
     def __contains__(self, policy: str) -> bool:
-        """Whether it was trained, or what stands for it."""
+        """Whether the policy, or an equal one, was trained."""
         return policy in self.outcomes or SAME.get(policy) in self.outcomes
 
     def __getitem__(self, policy: str) -> Outcome:
-        """A policy, or what stands for it where all clients are alike."""
+        """Return the result of a policy, or of the equal one if all clients are equal."""
         return self.outcomes[policy if policy in self.outcomes else SAME[policy]]
 
 
 def verdicts(results: Path) -> list[Verdict]:
-    """Of all cells whose policies are trained, in the order of the world."""
+    """Return the verdicts on all cells whose policies are trained."""
     outcomes, said = load(results), predicted(results)
     made = [cell for cell in cells() if len(outcomes.get(cell.name, {})) > 2]
     return [verdict(cell, outcomes[cell.name], said.get(cell.name, {})) for cell in made]
 
 
 def verdict(cell: Cell, trained: Mapping[str, Outcome], said: Mapping[str, Mapping[str, float]]) -> Verdict:
-    """Of one cell; policies at a constant step are left out."""
+    """Return the verdict on one cell; policies at a constant step size are left out."""
     mine = {name: one for name, one in trained.items() if not name.endswith("constant")}
     ranks, picks = dict[str, float](), {rule: rule for rule in RULES if rule in mine or rule in SAME}
     for key in PREDICTORS:
@@ -85,12 +85,12 @@ def verdict(cell: Cell, trained: Mapping[str, Outcome], said: Mapping[str, Mappi
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's."""
+    """Return Spearman's rank correlation."""
     return float(spearmanr(one, other).statistic)
 
 
 def halves(losses: Sequence[Sequence[float]]) -> float:
-    """How well a part of the seeds ranks policies as the rest does."""
+    """Return how well two parts of the seeds agree in ranking the policies."""
     table = np.array(losses)
     seeds = range(table.shape[1])
     parts = [list(part) for part in combinations(seeds, table.shape[1] // 2)]
@@ -100,7 +100,9 @@ def halves(losses: Sequence[Sequence[float]]) -> float:
 
 
 def transfer(results: Path) -> dict[str, float]:
-    """Tuned step over the twin's: the median over policies and development cells, for each set of constants."""
+    """Return the tuned step size divided by the twin's: the median over policies and development
+    cells, by constants.
+    """
     outcomes, said = load(results), predicted(results)
     found: dict[str, list[float]] = {}
     for cell in cells():
@@ -115,7 +117,7 @@ def transfer(results: Path) -> dict[str, float]:
 
 
 def guesses(results: Path, wanted: Sequence[Cell], keep: bool = True) -> dict[str, dict[str, float]]:
-    """Steps without tuning, of the default and of the twin's pick; what was guessed once is kept."""
+    """Return step sizes without tuning, of the default and of the twin's choice; earlier guesses are kept."""
     path = results / "guesses.csv"
     rows = [dict(row) for row in read_csv(path, "guesses", GUESSES)] if path.exists() else []
     known, said, factor = {row["cell"] for row in rows}, predicted(results), transfer(results)
@@ -139,17 +141,17 @@ def guesses(results: Path, wanted: Sequence[Cell], keep: bool = True) -> dict[st
 
 @dataclass(frozen=True)
 class Target:
-    """Something that was aimed at before the cells held out were trained."""
+    """A target that was set before the held-out cells were trained."""
 
     what: str
     aim: str
     found: str
     reached: bool | None
-    """None = nothing is known yet."""
+    """None = not known yet."""
 
 
 def targets(found: Sequence[Verdict], guessed: Outcomes, key: str) -> list[Target]:
-    """On the cells held out; `key` names the constants of the twin."""
+    """Return the targets on the held-out cells; `key` names the constants of the twin."""
     held = [one for one in found if one.cell.held_out]
     clear = [one for one in held if one.halves >= AGREE]
     short = [one for one in held if one.cell.budget == "short" and ROOT in one.outcomes]
@@ -194,7 +196,7 @@ def targets(found: Sequence[Verdict], guessed: Outcomes, key: str) -> list[Targe
 
 
 def _near(one: Verdict, guessed: Outcomes) -> list[bool]:
-    """Whether the loss at each step that was not tuned is at most a tenth above that at the tuned one."""
+    """Return whether the loss at each step size that was not tuned is at most a tenth above that at the tuned one."""
     mine = guessed.get(one.cell.name, {})
     return [guess.loss <= 1.1 * one[name].loss for name, guess in mine.items()]
 

@@ -1,7 +1,7 @@
-"""What is tried: problems x fleets x partitions x budgets. A cell is one of each.
+"""The cells: combinations of a problem, a fleet, a partition and a budget.
 
-HELD OUT cells were not looked at until the predictions for them lay in docs/results/does-it-pay: two fleets, one
-partition, one network. The others were there to develop on.
+HELD OUT cells were not looked at until the predictions for them were in docs/results/does-it-pay: two fleets, one
+partition, one network. The others were used for development.
 """
 
 from dataclasses import dataclass, replace
@@ -14,31 +14,33 @@ from scipy.stats import norm
 from sojourn import Fleet
 
 CLIENTS = 100
-BUDGETS = {"short": 2000, "long": 8000}  # updates that the whole fleet could compute in the time, if it never waited
-POINTS = 25  # of a curve
+BUDGETS = {"short": 2000, "long": 8000}  # updates that the whole fleet could compute in the time if it never waited
+POINTS = 25  # points of a curve
 
 
 @dataclass(frozen=True)
 class Work:
-    """A problem: data, model, what a task is; and how its steps are tuned."""
+    """A problem: data, model and tasks, and how its step sizes are tuned."""
 
     name: str
     data: str
     model: str
     batch_size: int
-    start: float  # the step that tuning begins with
+    start: float  # the step size that tuning begins with
     device: str = "cpu"
-    more: tuple[tuple[str, str], ...] = ()  # keys of a run beside these
-    peek: int | None = None  # test images that a curve is drawn by; None = all
+    more: tuple[tuple[str, str], ...] = ()  # further keys of a run
+    peek: int | None = None  # number of test images for a curve; None = all
     holdout: float = 0.2
     trial_seeds: tuple[int, ...] = (10_000, 10_001)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     extensions: int = 8
     lot: int = 1  # runs that share the waves of one process
-    tuned_on: tuple[str, str] | None = None  # fleet and partition whose steps all cells take; None = each its own
+    tuned_on: tuple[str, str] | None = (
+        None  # fleet and partition whose step sizes all cells use; None = each cell its own
+    )
 
     def keys(self) -> dict[str, object]:
-        """Of a run."""
+        """Return the keys of a run."""
         facts = {"data": self.data, "model": self.model, "batch_size": self.batch_size, "device": self.device}
         return facts | dict(self.more)
 
@@ -51,14 +53,14 @@ WORKS = {
         Work(
             *("fashion", "fashion-mnist", "mlp(hidden=32)", 8, 0.0125), more=(("execution", "waves"),), peek=2000, lot=8
         ),
-        Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, trial_seeds=(10_000,), lot=8),
+        Work("cnn", "fashion-mnist", "cnn", 8, 0.0125, peek=2000, trial_seeds=(10_000,), **_GPU),
         Work(
-            *("cifar", "cifar10", "resnet20(norm=batch)", 64, 0.05),
+            *("cifar", "cifar10", "resnet20(norm=batch)", 64, 0.025),
             more=(("augment", "crop-flip"), ("precision", "bf16")),
             peek=2000,
             holdout=0.1,
             trial_seeds=(10_000,),
-            seeds=(0, 1),
+            seeds=(0, 1, 2),
             tuned_on=("cifar 50:50", "random"),
             extensions=1,
             **_GPU,
@@ -90,12 +92,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Names it, and the file of its runs."""
+        """Its name, and that of the file of its runs."""
         return f"{self.work.name} {self.fleet_name} {self.partition} {self.budget}".replace(" ", "-").replace(":", "to")
 
     @property
     def tuned_in(self) -> "Cell":
-        """The cell whose steps it takes: itself, or the one that its problem names."""
+        """The cell whose step sizes it uses: itself, or the one that its problem names."""
         if self.work.tuned_on is None:
             return self
         return replace(self, fleet_name=self.work.tuned_on[0], partition=self.work.tuned_on[1])
@@ -107,23 +109,23 @@ class Cell:
 
     @property
     def time(self) -> float:
-        """Virtual time of a run."""
+        """Simulated time of a run, in seconds."""
         if self.budget not in BUDGETS:
             return float(self.budget)
         return float(BUDGETS[self.budget] / (self.fleet.count * self.fleet.rate).sum())
 
     @property
     def held_out(self) -> bool:
-        """Whether nothing of it was to be seen before its predictions were made."""
+        """Whether its results were not to be seen before its predictions were made."""
         return self.fleet_name in ("20:1", "lognormal 2") or self.partition == "shards" or self.work.name == "cnn"
 
     @property
     def skewed(self) -> bool:
-        """Whether slow clients hold classes that fast ones lack."""
+        """Whether slow clients hold classes that fast clients lack."""
         return self.partition == "by speed" and bool(np.ptp(self.fleet.rate) > 0)
 
     def dealt(self) -> str:
-        """The partition as a run names it."""
+        """The partition as a key of a run."""
         many = 7 if self.work.data == "cifar10" else 2
         if self.partition == "shards":
             return "shards(k=3)"
@@ -136,7 +138,9 @@ class Cell:
 
 @lru_cache
 def fleet_of(name: str) -> Fleet:
-    """A fleet of a hundred clients, exponential service; lognormal ones have a hundred speeds, middles of slices."""
+    """Return a fleet of a hundred clients with exponential service; lognormal fleets have a hundred speeds, by
+    quantiles.
+    """
     two_speeds = {"8:1": (50, 8.0, 1.0), "20:1": (50, 20.0, 1.0), "one slow group": (90, 8.0, 0.25)}
     if name in two_speeds:
         many, fast, slow = two_speeds[name]
@@ -161,7 +165,7 @@ FLEETS = ("8:1", "20:1", "lognormal 1", "lognormal 2", "one slow group", "homoge
 
 
 def cells() -> list[Cell]:
-    """All of them."""
+    """Return all cells."""
     found = []
     for work in ("digits", "fashion"):
         dealt = [(fleet, way) for fleet in FLEETS for way in ("random", "by speed")] + [("8:1", "shards")]
@@ -174,7 +178,7 @@ def cells() -> list[Cell]:
 
 
 def chosen(words: list[str]) -> list[Cell]:
-    """Cells by words: names of problems, `development`, `held-out`, parts of names; a cell must fit all of them."""
+    """Return the cells that match all words: names of problems, `development`, `held-out`, parts of names."""
     made = cells()
     for word in words:
         if word in WORKS:
