@@ -100,7 +100,7 @@ def test_the_variability_of_a_law_is_variance_over_squared_mean(text, scv):
         ("deterministic(value=1)", "law deterministic takes no parameter, got 1.0; write just deterministic"),
     ],
 )
-def test_a_text_that_is_no_law_is_refused_with_the_rule_and_the_value(text, message):
+def test_a_text_that_is_not_a_law_is_refused_with_the_rule_and_the_value(text, message):
     with pytest.raises(InvalidInput, match=message):
         Law.parse(text)
 

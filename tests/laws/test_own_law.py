@@ -126,7 +126,7 @@ def test_a_law_called_by_address_draws_the_same_bits_as_its_branch_in_the_engine
     assert drawn(known, 1000, key=3).tobytes() == drawn(known, 1000, key=3, branches=False).tobytes()
 
 
-def test_a_law_of_ones_own_reads_prints_compares_and_pickles_like_any_other():
+def test_a_law_of_your_own_reads_prints_compares_and_pickles_like_any_other():
     law = Law.parse("stalls(chance=0.25, short=0.2)")
     assert law == Law("stalls", 0.25, others=(0.2,)) == Law.of(Stalls(0.25, 0.2))
     assert str(law) == "stalls(chance=0.25, short=0.2)"
@@ -135,7 +135,7 @@ def test_a_law_of_ones_own_reads_prints_compares_and_pickles_like_any_other():
     assert Law.parse(f"{__name__}:Stalls(chance=0.25, short=0.2)").kind == law.kind
 
 
-def test_a_fleet_file_keeps_a_law_of_ones_own(tmp_path):
+def test_a_fleet_file_keeps_a_law_of_your_own(tmp_path):
     fleet = Fleet(name=("a",), count=(2,), rate=(1.0,), law=(Law.parse("flat(width=0.5)"),))
     fleet.save(tmp_path / "fleet.csv")
     assert Fleet.load(tmp_path / "fleet.csv").law == fleet.law
@@ -150,7 +150,7 @@ def test_reading_a_fleet_file_runs_no_code(tmp_path, monkeypatch):
     assert "never_imported" not in sys.modules
 
 
-def test_the_simulator_serves_by_a_law_of_ones_own():
+def test_the_simulator_serves_by_a_law_of_your_own():
     fleet = Fleet(name=("a",), count=(4,), rate=(2.0,), law=(Law.parse("flat(width=0.5)"),))
     trace = simulate(fleet, Plan.uniform(fleet, 4), 2000, start="even", seed=1)
     service = (trace.finished_at - trace.started_at)[trace.applied]
@@ -184,7 +184,7 @@ def test_a_law_that_repeats_one_of_the_package_gives_the_same_run_bit_for_bit():
     assert known.throughput.value == other.throughput.value
 
 
-def test_a_fit_finds_the_parameter_of_a_law_of_ones_own(monkeypatch):
+def test_a_fit_finds_the_parameter_of_a_law_of_your_own(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     law = Law.parse("own_law:Lomax(alpha=3)")
     fleet = Fleet(name=("a",), count=(3,), rate=(2.0,), law=(law,))
@@ -260,9 +260,9 @@ def _narrow(numbers, key):
         ({"draw": lambda self, rng, size: rng.uniform(0.0, 1.0, size)}, "mean must be one, draw gives 0.49"),
         ({"draw": lambda self, rng, size: -rng.uniform(0.5, 1.5, size)}, "finite, non-negative durations"),
         ({"log_survival": lambda self, x: -x}, "log_survival must be that of draw"),
-        ({"log_density": lambda self, x: -x}, "the density must integrate to one|must be of one law"),
+        ({"log_density": lambda self, x: -x}, "the density must integrate to one|must describe one law"),
         ({"mean_beyond": lambda self, x: x + 1}, "mean_beyond must follow from survival"),
-        ({"compiled_draw": _stuck}, "must return the key after the numbers it took"),
+        ({"compiled_draw": _stuck}, "must return the next key of its stream"),
         ({"compiled_draw": _shifted}, "longest is 1.5, but compiled_draw gives 1.6"),
         ({"compiled_draw": _narrow}, "scv is 0.0833.*, but compiled_draw gives 0.067"),
     ],

@@ -1,4 +1,5 @@
-"""Service laws: one file per law, and what a law of one's own needs.
+"""Service laws: one file per law, and what a law of your own needs.
 
-`sojourn.laws.law` has `Law`, the noun; `sojourn.laws.kind` has `LawKind`, what a law must define, and `register`.
+`sojourn.laws.law` has the class `Law`, which users handle. `sojourn.laws.kind` has `LawKind`, which says what a law
+must define, and `register`.
 """

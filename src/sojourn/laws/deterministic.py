@@ -11,7 +11,7 @@ from sojourn.types import Floats
 @register
 @dataclass(frozen=True)
 class Deterministic(LawKind):
-    """Always one."""
+    """Every duration is one."""
 
     name = "deterministic"
     smooth = False
@@ -19,22 +19,22 @@ class Deterministic(LawKind):
     longest = 1.0
 
     def log_survival(self, x: Floats) -> Floats:
-        """Nothing lasts longer than one."""
+        """Return 0 before one and minus infinity from there on, since nothing lasts longer than one."""
         return np.where(x < 1 - 1e-9, 0.0, -np.inf)
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """One."""
+        """Return one."""
         return np.ones_like(x)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Ones."""
+        """Return ones."""
         return np.ones(size)
 
     def numbers(self) -> tuple[float, ...]:
-        """None."""
+        """Return no numbers: the draw needs none."""
         return ()
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """Takes nothing from the stream."""
+        """Return one, and take nothing from the stream."""
         return 1.0, key

@@ -15,7 +15,7 @@ from sojourn.types import Floats
 
 @bare
 def draw_empirical(values: Floats, first: int, size: int, key: np.uint64) -> tuple[float, np.uint64]:
-    """One of the `size` values from `first` on, and the stream's next key."""
+    """Return one of the `size` values from `first` on, and the stream's next key."""
     key += MOVE
     return values[first + np.int64(unit(mix(key)) * size)], key
 
@@ -23,7 +23,7 @@ def draw_empirical(values: Floats, first: int, size: int, key: np.uint64) -> tup
 @register
 @dataclass(frozen=True)
 class Empirical(LawKind):
-    """Equally likely values."""
+    """Equally likely values with mean one."""
 
     name = "empirical"
     smooth = False
@@ -37,7 +37,7 @@ class Empirical(LawKind):
 
     @classmethod
     def read(cls, name: str, inside: str | None) -> dict[str, Any]:
-        """Durations with spaces between them."""
+        """Read durations with spaces between them."""
         try:
             return {"durations": [float(word) for word in (inside or "").split()]}
         except ValueError:
@@ -47,40 +47,40 @@ class Empirical(LawKind):
             ) from None
 
     def inside(self) -> str:
-        """Durations with spaces between them."""
+        """Return the durations with spaces between them."""
         return " ".join(map(repr, self.durations))
 
     @property
     def scv(self) -> float:
-        """Variance of the values."""
+        """Return the variance of the values."""
         return float(np.var(self.durations))
 
     @property
     def longest(self) -> float:
-        """The largest value."""
+        """Return the largest value."""
         return max(self.durations)
 
     def log_survival(self, x: Floats) -> Floats:
-        """By counting."""
+        """Count the values above `x`."""
         known = np.array(self.durations)
         return np.log(1 - np.searchsorted(known, x, side="right") / known.size)
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """Mean of the larger values."""
+        """Return the mean of the values above `x`."""
         known = np.array(self.durations)
         above = np.append(np.cumsum(known[::-1])[::-1], 0.0)
         first = np.searchsorted(known, x, side="right")
         return np.where(first < known.size, above[first] / np.maximum(known.size - first, 1), x)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         return rng.choice(np.array(self.durations), size)
 
     def numbers(self) -> tuple[float, ...]:
-        """The values."""
+        """Return the values."""
         return self.durations
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """One of them by a uniform number."""
+        """Pick one of the values by a uniform number."""
         return draw_empirical(numbers, 0, numbers.size, key)

@@ -22,38 +22,38 @@ class Exponential(LawKind):
     longest = inf
 
     def log_survival(self, x: Floats) -> Floats:
-        """-x."""
+        """Return -x."""
         return -x
 
     def log_density(self, x: Floats) -> Floats:
-        """-x."""
+        """Return -x."""
         return -x
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """As if it had just begun."""
+        """Return x + 1: the rest lasts as long as if the duration had just begun."""
         return 1 + x
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         return rng.exponential(size=size)
 
     def numbers(self) -> tuple[float, ...]:
-        """None."""
+        """Return no numbers: the draw needs none."""
         return ()
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """By the ziggurat of `sojourn.random`."""
+        """Draw by the ziggurat of `sojourn.random`."""
         return exponential(key, EDGE, HEIGHT)
 
     def information(self) -> float:
-        """One."""
+        """Return one."""
         return 1.0
 
     def likelihood_by_block(
         self, logs: Floats, block: Integers, count: Floats
     ) -> tuple[Callable[[Floats], Floats], Floats]:
-        """By the sum of each block."""
+        """Compute it from the sum of each block."""
         total = np.bincount(block, np.exp(logs), count.size)
         fixed = np.bincount(block, logs, count.size)
         return lambda u: fixed + (count * u - np.exp(u) * total), np.log(count / total)

@@ -1,4 +1,4 @@
-"""The gamma law; with a whole shape it is Erlang's, the sum of so many exponential stages."""
+"""The gamma law; with a whole shape it is Erlang's law, the sum of that many exponential stages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from sojourn.types import Floats, Integers
 
 @bare
 def draw_gamma(shape: float, key: np.uint64) -> tuple[float, np.uint64]:
-    """A gamma variable over its shape (mean one), by Marsaglia and Tsang; below shape 1 with a power of a uniform."""
+    """Draw a gamma variable divided by its shape, so that the mean is one (Marsaglia and Tsang)."""
     lifted = shape if shape >= 1.0 else shape + 1.0
     d = lifted - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
@@ -54,7 +54,7 @@ class Gamma(LawKind):
 
     @classmethod
     def read(cls, name: str, inside: str | None) -> dict[str, Any]:
-        """The shape; that of `erlang` must be a whole number."""
+        """Read the shape; that of `erlang` must be a whole number."""
         if name == "erlang" and inside is not None:
             value = inside.partition("=")[2].strip()
             if not value.isdecimal() or float(value) < 1:
@@ -65,44 +65,44 @@ class Gamma(LawKind):
 
     @property
     def scv(self) -> float:
-        """1 / k."""
+        """Return 1 / k."""
         return 1.0 / self.shape
 
     def log_survival(self, x: Floats) -> Floats:
-        """By the incomplete gamma function."""
+        """Compute it from the incomplete gamma function."""
         return np.asarray(np.log(np.maximum(gammaincc(self.shape, self.shape * x), TINY)))
 
     def log_density(self, x: Floats) -> Floats:
-        """The sum k log k - log Gamma(k) + (k - 1) log x - k x."""
+        """Return k log k - log Gamma(k) + (k - 1) log x - k x."""
         k = self.shape
         return k * log(k) - lgamma(k) + (k - 1) * np.log(x) - k * x
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """The mean of the part beyond, over its probability."""
+        """Return the mean of the part beyond `x`, divided by its probability."""
         k = self.shape
         return ratio(gammaincc(k + 1, k * x), gammaincc(k, k * x), x)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         return rng.gamma(self.shape, 1 / self.shape, size)
 
     def numbers(self) -> tuple[float, ...]:
-        """The shape."""
+        """Return the shape."""
         return (self.shape,)
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """By rejection from a cubed normal variable."""
+        """Draw by rejection from a cubed normal variable."""
         return draw_gamma(numbers[0], key)
 
     def information(self) -> float:
-        """The shape k."""
+        """Return the shape k."""
         return self.shape
 
     def likelihood_by_block(
         self, logs: Floats, block: Integers, count: Floats
     ) -> tuple[Callable[[Floats], Floats], Floats]:
-        """By the sums of the durations and of their logarithms in each block."""
+        """Compute it from the sums of the durations and of their logarithms in each block."""
         k = self.shape
         total = np.bincount(block, np.exp(logs), count.size)
         fixed = count * (k * log(k) - lgamma(k)) + k * np.bincount(block, logs, count.size)

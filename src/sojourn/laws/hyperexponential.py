@@ -12,12 +12,12 @@ from sojourn.laws.kind import LawKind, register
 from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix, unit
 from sojourn.types import Floats, Integers
 
-MOST_SCV = 1e12  # beyond, the probability of the long phase loses its digits, and the mean is wrong
+MOST_SCV = 1e12  # above this the probability of the long phase loses its digits, and the mean is wrong
 
 
 @bare
 def draw_hyperexponential(short: float, key: np.uint64) -> tuple[float, np.uint64]:
-    """A duration and the stream's next key; `short` is the probability of the short phase."""
+    """Draw a duration and return it with the stream's next key; `short` is the probability of the short phase."""
     key += MOVE
     u = unit(mix(key))
     x, key = exponential(key, EDGE, HEIGHT)
@@ -47,28 +47,28 @@ class Hyperexponential(LawKind):
         return (1 + sqrt((self.scv - 1) / (self.scv + 1))) / 2
 
     def log_survival(self, x: Floats) -> Floats:
-        """Both phases."""
+        """Combine both phases."""
         p = self.short
         return np.asarray(np.logaddexp(np.log(p) - 2 * p * x, np.log1p(-p) - 2 * (1 - p) * x))
 
     def log_density(self, x: Floats) -> Floats:
-        """Both phases."""
+        """Combine both phases."""
         p = self.short
         return np.logaddexp(log(2 * p * p) - 2 * p * x, log(2 * (1 - p) ** 2) - 2 * (1 - p) * x)
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """By the odds of the short phase, given the age."""
+        """Compute it from the odds of the short phase, given the age."""
         p = self.short
         late = np.exp(-2 * (2 * p - 1) * x) * p / (1 - p)
         return np.asarray(x + (late / (2 * p) + 1 / (2 * (1 - p))) / (late + 1))
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         p = self.short
         return rng.exponential(size=size) / np.where(rng.random(size) < p, 2 * p, 2 * (1 - p))
 
     def numbers(self) -> tuple[float, ...]:
-        """The probability of the short phase."""
+        """Return the probability of the short phase."""
         if self.scv > MOST_SCV:
             raise InvalidInput(
                 f"law hyperexponential: scv must be at most {MOST_SCV:g} to be simulated, got {self.scv:g}"
@@ -77,17 +77,17 @@ class Hyperexponential(LawKind):
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """A uniform number for the phase, then an exponential variable."""
+        """Draw the phase by a uniform number, then an exponential variable."""
         return draw_hyperexponential(numbers[0], key)
 
     def information(self) -> float:
-        """2 / (1 + scv), about."""
+        """Return 2 / (1 + scv), an approximation."""
         return 2 / (1 + self.scv)
 
     def likelihood_by_block(
         self, logs: Floats, block: Integers, count: Floats
     ) -> tuple[Callable[[Floats], Floats], Floats]:
-        """Duration by duration."""
+        """Compute it duration by duration."""
         x, p, size = np.exp(logs), self.short, count.size
         total = np.bincount(block, logs, size)
         a, b = log(2 * p * p), log(2 * (1 - p) ** 2)

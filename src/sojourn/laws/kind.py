@@ -1,6 +1,6 @@
 """What a law must define, and the table of laws; one file per law, one class per file.
 
-A law is a frozen dataclass whose fields are its parameters, with mean one whatever they are:
+A law is a frozen dataclass whose fields are its parameters. Its mean is one for all values of them:
 
     @register
     @dataclass(frozen=True)
@@ -10,9 +10,9 @@ A law is a frozen dataclass whose fields are its parameters, with mean one whate
         alpha: float
         ...                        # see `REQUIRED`
 
-Nothing has a default: what a class does not define is an error when it is registered. The package's own laws are
-imported when they are first named, because their compiled draws need numba, which takes a while to import. Without
-`register` a law is named by where it is, `package.module:Pareto(alpha=3)`.
+Nothing has a default: registering a class that lacks one of these raises an error. The package's own laws are imported
+when they are first named, because their compiled draws need numba, which takes a while to import. A law that is not
+registered is named by its place, `package.module:Pareto(alpha=3)`.
 """
 
 import math
@@ -44,17 +44,17 @@ HOMES = {
 
 REQUIRED = {
     "name": "its name in text",
-    "smooth": "True with a density, False with single values",
+    "smooth": "True if the law has a density, False if single values have a probability",
     "scv": "variance over squared mean",
-    "longest": "the longest duration, math.inf where there is none",
+    "longest": "the longest duration, math.inf if there is no longest",
     "log_survival": "log P(duration > x)",
-    "log_density": "log of the density; only where smooth",
+    "log_density": "log of the density; only if smooth",
     "mean_beyond": "mean of a duration that lasts longer than x",
     "draw": "durations from a NumPy generator",
-    "numbers": "what the compiled draw is passed",
+    "numbers": "the numbers that the compiled draw receives",
     "compiled_draw": "(numbers, key) -> (duration, next key), compiled for the simulator",
 }
-"""What a law defines."""
+"""What a law must define."""
 
 _WRITTEN = re.compile(r"\s*([a-z][a-z0-9_]*)\s*=\s*([^\s,]+)\s*", re.IGNORECASE)
 _TABLE: dict[str, "type[LawKind]"] = {}
@@ -64,16 +64,16 @@ Kind = TypeVar("Kind", bound="type[LawKind]")
 
 @dataclass(frozen=True)
 class LawKind:
-    """A duration with mean one; `REQUIRED` says what a law defines."""
+    """Base of laws of a duration with mean one; `REQUIRED` lists what a law must define."""
 
     name: ClassVar[str]
     smooth: ClassVar[bool]
     searched: ClassVar[tuple[float, float] | None] = None
-    """Range in which a fit looks for the only parameter; None = a fit does not look for it."""
+    """Range in which a fit searches the only parameter; None = a fit does not search it."""
     origin: ClassVar[float] = 0.0
-    """The parameter is searched for by its logarithm, after this has been taken off."""
+    """A fit searches the logarithm of the parameter minus this number."""
 
-    if TYPE_CHECKING:  # a parameter may have such a name, and would take a property for its default
+    if TYPE_CHECKING:  # a parameter may have such a name, and the dataclass would take the property for its default
 
         @property
         def scv(self) -> float:
@@ -81,35 +81,37 @@ class LawKind:
 
         @property
         def longest(self) -> float:
-            """The longest duration that can occur, in means; infinite where there is none."""
+            """The longest duration that can occur, in units of the mean; infinite if there is no longest."""
 
     def log_survival(self, x: Floats) -> Floats:
-        """Logarithm of the probability to last longer than `x`."""
+        """Return the logarithm of the probability to last longer than `x`."""
         raise NotImplementedError
 
     def log_density(self, x: Floats) -> Floats:
-        """Logarithm of the density at `x` > 0."""
+        """Return the logarithm of the density at `x` > 0."""
         raise NotImplementedError
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """Mean of a duration that is known to last longer than `x`."""
+        """Return the mean of a duration that is known to last longer than `x`."""
         raise NotImplementedError
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         raise NotImplementedError
 
     def numbers(self) -> tuple[float, ...]:
-        """What the compiled draw is passed; an error where this law cannot be simulated."""
+        """Return the numbers that the compiled draw receives; raise an error if this law cannot be simulated."""
         raise NotImplementedError
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """A duration and the stream's next key, in compiled code: see `sojourn.random` for numbers from a key."""
+        """Return a duration and the stream's next key, in compiled code; `sojourn.random` turns a key into numbers."""
         raise NotImplementedError
 
     def information(self) -> float:
-        """Information of one duration on the logarithm of its rate, about: the size of a step when rates are fitted."""
+        """Return about how much information one duration has on the logarithm of its rate; it sets
+        the steps of a fit.
+        """
         x = self.draw(np.random.default_rng(0), 4096)
         x = x[x > 0]
         h = 1e-4
@@ -119,23 +121,24 @@ class LawKind:
     def likelihood_by_block(
         self, logs: Floats, block: Integers, count: Floats
     ) -> tuple[Callable[[Floats], Floats], Floats]:
-        """Log-likelihood of finished durations in each block as a function of its log rate, and where to begin.
+        """Return the log-likelihood of finished durations in each block as a function of its log rate, and a starting
+        point.
 
         `logs` are the logarithms of the durations; the density is that of the logarithm of the duration. Laws whose
-        sums do not depend on the rate say it shorter.
+        sums do not depend on the rate override this with a shorter computation.
         """
         x, size = np.exp(logs), count.size
 
         def value(u: Floats) -> Floats:
             moved = np.exp(u)[block] * x
-            density = np.maximum(self.log_density(moved), -1e6)  # outside of what can occur
+            density = np.maximum(self.log_density(moved), -1e6)  # impossible durations
             return np.bincount(block, density + logs, size) + count * u
 
         return value, np.log(count / np.bincount(block, x, size))
 
     @classmethod
     def read(cls, name: str, inside: str | None) -> dict[str, Any]:
-        """The parameters from what stands between the brackets of a text form; None = no brackets."""
+        """Read the parameters from the text between the brackets of a text form; None = no brackets."""
         known = [item.name for item in fields(cls)]
         found: dict[str, Any] = {}
         for part in [] if inside is None else inside.split(","):
@@ -163,18 +166,18 @@ class LawKind:
         return found
 
     def inside(self) -> str:
-        """What stands between the brackets of the text form."""
+        """Return the text between the brackets of the text form."""
         return ", ".join(f"{item.name}={_number(getattr(self, item.name))}" for item in fields(self))
 
     def check_above(self, key: str, low: float) -> None:
-        """An error unless the parameter is finite and greater than `low`."""
+        """Raise an error unless the parameter is finite and greater than `low`."""
         value = getattr(self, key)
         if not (math.isfinite(value) and value > low):
             raise InvalidInput(f"law {self.name}: {key} must be finite and > {low:g}, got {value}")
 
 
 def register(law: Kind) -> Kind:
-    """Add a law to those that can be named; whatever it does not define is an error."""
+    """Class decorator: make a law available by its name; raise an error if it does not define everything."""
     check_complete(law)
     name = law.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
@@ -188,7 +191,7 @@ def register(law: Kind) -> Kind:
 
 
 def check_complete(law: object) -> None:
-    """An error that names all that is missing where a class does not define a whole law."""
+    """Raise an error that names everything that a law class does not define."""
     if not (isinstance(law, type) and issubclass(law, LawKind)):
         raise InvalidInput(f"a law must be a class derived from sojourn.laws.kind.LawKind, got {law!r}")
     own = is_dataclass(law) and "__dataclass_fields__" in vars(law)
@@ -213,12 +216,12 @@ def _defined(law: type[LawKind], key: str) -> bool:
 
 
 def law_names() -> list[str]:
-    """The names of the laws that can be written, without other names for the same."""
+    """Return the names of the laws, each law once."""
     return [*(name for name in HOMES if name != "erlang"), *(name for name in _TABLE if name not in HOMES)]
 
 
 def law_class(name: str) -> type[LawKind]:
-    """The class of the law with this name, or at this place."""
+    """Return the class of the law with this name, or at this place."""
     if names_code(name):
         found = own_function("law", name)
         check_complete(found)
@@ -234,12 +237,12 @@ def law_class(name: str) -> type[LawKind]:
 
 
 def imported(name: str) -> bool:
-    """Whether a law can be had without running code that has not run yet."""
+    """Whether a law is available without importing the user's code."""
     return not names_code(name) or name.partition(":")[0] in sys.modules
 
 
 def name_of(law: type[LawKind]) -> str:
-    """How a law is named in text: as it is registered, or by its place."""
+    """Return how a law is written: by its registered name, or by its place."""
     return law.name if _TABLE.get(law.name) is law else _place(law)
 
 

@@ -1,10 +1,10 @@
 """Service laws: the shape of a random duration, scaled to mean one.
 
-A law says how a duration varies around its mean; the mean itself is `1 / rate` and lives in the Fleet. The text
+A law says how a duration varies around its mean; the mean itself is `1 / rate` and belongs to the Fleet. The text
 form, used in CSV, TOML and on the command line, is the name with its parameter: `exponential`, `deterministic`,
 `lognormal(sigma=1)`, `gamma(shape=2)`, `erlang(shape=3)`, `weibull(shape=0.7)`, `hyperexponential(scv=4)`,
-`empirical(0.5 1 1.5)`; a law of one's own is `package.module:Class(key=value)`, or the name under which it is
-registered. What a law is, all of it, stands in its own file beside this one: see `sojourn.laws.kind`.
+`empirical(0.5 1 1.5)`; a law of your own is `package.module:Class(key=value)`, or the name under which it is
+registered. Everything about a law is in its own file in this folder: see `sojourn.laws.kind`.
 """
 
 import re
@@ -22,14 +22,17 @@ from sojourn.types import Floats
 
 MOST_DURATIONS = 2000  # their text stays below the 131,072 characters of a CSV cell
 
-MOST_CHARACTERS = 1000  # of any other law
+MOST_CHARACTERS = 1000  # of the text of any other law
 
 _TEXT = re.compile(r"([a-z][a-z0-9-]*|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)\s*(?:\(([^()]*)\))?")
 
 
 @dataclass(frozen=True)
 class Law:
-    """A duration with mean one.
+    """The law of a random duration, scaled to mean one.
+
+    Make one by `Law.parse` from its text, by `Law.empirical` from measured durations, or by `Law.of` from your own
+    class.
 
     >>> Law.parse("lognormal(sigma=0.5)")
     Law(name='lognormal', parameter=0.5, durations=())
@@ -40,21 +43,21 @@ class Law:
     """
 
     name: str = "exponential"
-    """Name of a law, or where a law of one's own is: `package.module:Class`."""
+    """Name of a law, or `package.module:Class` for one of your own."""
     parameter: float | None = None
-    """The law's parameter, the first one where it has several, None where it has none."""
+    """The law's parameter; the first one if it has several, None if it has none."""
     durations: tuple[float, ...] = ()
     """Empirical law: equally likely values with mean one."""
     others: tuple[float, ...] = field(default=(), repr=False)
-    """The other parameters of a law of one's own, in the order of its fields."""
+    """The other parameters of a law of your own, in the order of its fields."""
 
     def __post_init__(self) -> None:
         if (self.name, self.parameter, self.durations, self.others) != ("exponential", None, (), ()):
-            _ = self.kind  # the exponential law is made later: what only mentions it stays light
+            _ = self.kind  # the exponential law is built later, so that merely naming it stays fast
 
     @cached_property
     def kind(self) -> LawKind:
-        """All that is known of the law: moments, survival, likelihood, draws."""
+        """The object behind the name, with moments, survival, likelihood and draws."""
         found = law_class(self.name)
         if (self.name == "empirical") != bool(self.durations):
             raise InvalidInput("the empirical law, and only it, needs durations; use Law.empirical([...])")
@@ -74,7 +77,7 @@ class Law:
 
     @classmethod
     def of(cls, kind: LawKind) -> "Law":
-        """The law that an object of one's own describes."""
+        """Return the Law for an object of your own law class."""
         check_complete(type(kind))
         return cls._made(name_of(type(kind)), kind)
 
@@ -87,7 +90,7 @@ class Law:
 
     @classmethod
     def empirical(cls, durations: Iterable[float]) -> "Law":
-        """The law of measured durations, scaled to mean one; more than 2000 are thinned to their quantiles."""
+        """Return the law of measured durations, scaled to mean one; more than 2000 are reduced to 2000 quantiles."""
         values = np.sort(np.array(list(durations), dtype=np.float64))
         if values.size == 0 or not np.isfinite(values).all() or (values < 0).any() or not 0 < values.sum() < 1e300:
             raise InvalidInput(f"an empirical law needs finite, non-negative durations, not all zero; got {values}")
@@ -98,7 +101,7 @@ class Law:
 
     @classmethod
     def parse(cls, text: str, run_code: bool = True) -> "Law":
-        """Read the text form; without `run_code` a law of one's own must have been imported before."""
+        """Read a law from its text form; without `run_code`, a law of your own must have been imported before."""
         stripped = text.strip()
         if len(text) > MOST_CHARACTERS and not stripped.startswith("empirical"):
             raise InvalidInput(f"law must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
@@ -126,7 +129,7 @@ class Law:
 
     @property
     def longest(self) -> float:
-        """The longest duration that can occur, in means; infinite where there is none.
+        """The longest duration that can occur, in units of the mean; infinite if there is no longest.
 
         >>> Law("deterministic").longest, Law("exponential").longest
         (1.0, inf)
@@ -139,7 +142,7 @@ class Law:
         return self.kind.smooth
 
     def log_survival(self, x: Floats) -> Floats:
-        """Logarithm of the probability to last longer than `x`.
+        """Return the logarithm of the probability to last longer than `x`, in units of the mean.
 
         >>> Law().log_survival(np.array([0.0, 2.0]))
         array([-0., -2.])
@@ -148,7 +151,7 @@ class Law:
             return np.asarray(self.kind.log_survival(x))
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """Mean of a duration that is known to last longer than `x`.
+        """Return the mean of a duration that is known to last longer than `x`, both in units of the mean.
 
         >>> Law().mean_beyond(np.array([0.0, 2.0]))
         array([1., 3.])
@@ -157,7 +160,7 @@ class Law:
             return np.maximum(self.kind.mean_beyond(x), x)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw `size` durations at random."""
         return self.kind.draw(rng, size)
 
     def __str__(self) -> str:

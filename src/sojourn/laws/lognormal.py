@@ -16,7 +16,7 @@ from sojourn.types import Floats, Integers
 
 @bare
 def draw_lognormal(sigma: float, key: np.uint64) -> tuple[float, np.uint64]:
-    """A duration and the stream's next key."""
+    """Draw a duration and return it with the stream's next key."""
     z, key = normal(key)
     return np.exp(sigma * z - 0.5 * sigma * sigma), key
 
@@ -39,45 +39,45 @@ class Lognormal(LawKind):
 
     @property
     def scv(self) -> float:
-        """exp(sigma^2) - 1."""
+        """Return exp(sigma^2) - 1."""
         return expm1(self.sigma * self.sigma) if self.sigma < 26 else inf
 
     def log_survival(self, x: Floats) -> Floats:
-        """By the normal law of the logarithm."""
+        """Compute it from the normal law of the logarithm."""
         return np.asarray(log_ndtr(-(np.log(x) + self.sigma * self.sigma / 2) / self.sigma))
 
     def log_density(self, x: Floats) -> Floats:
-        """By the normal law of the logarithm."""
+        """Compute it from the normal law of the logarithm."""
         v = np.log(x)
         z = (v + self.sigma**2 / 2) / self.sigma
         return -0.5 * z * z - v - 0.5 * log(2 * pi) - log(self.sigma)
 
     def mean_beyond(self, x: Floats) -> Floats:
-        """The mean of the part beyond, over its probability."""
+        """Return the mean of the part beyond `x`, divided by its probability."""
         z = np.log(x) / self.sigma
         return ratio(ndtr(self.sigma / 2 - z), ndtr(-self.sigma / 2 - z), x)
 
     def draw(self, rng: np.random.Generator, size: int) -> Floats:
-        """Random durations."""
+        """Draw durations at random."""
         return rng.lognormal(-self.sigma * self.sigma / 2, self.sigma, size)
 
     def numbers(self) -> tuple[float, ...]:
-        """Sigma."""
+        """Return sigma."""
         return (self.sigma,)
 
     @staticmethod
     def compiled_draw(numbers: Floats, key: np.uint64) -> tuple[float, np.uint64]:
-        """From one normal variable."""
+        """Draw from one normal variable."""
         return draw_lognormal(numbers[0], key)
 
     def information(self) -> float:
-        """1 / sigma^2."""
+        """Return 1 / sigma^2."""
         return 1 / (self.sigma * self.sigma)
 
     def likelihood_by_block(
         self, logs: Floats, block: Integers, count: Floats
     ) -> tuple[Callable[[Floats], Floats], Floats]:
-        """By the sum and the squares of the logarithms of each block."""
+        """Compute it from the sum and the squares of the logarithms in each block."""
         value, total = self.sigma, np.bincount(block, logs, count.size)
         squares = np.bincount(block, logs * logs, count.size)
         spread = squares - total**2 / count

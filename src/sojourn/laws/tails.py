@@ -1,4 +1,4 @@
-"""What laws share that have their tails from scipy."""
+"""Functions for laws whose tails come from scipy."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ TINY = 1e-290
 
 
 def ratio(part: Floats, whole: Floats, otherwise: Floats) -> Floats:
-    """Part over whole, or `otherwise` where nothing is left of the whole."""
+    """Return part / whole, or `otherwise` where the whole is zero."""
     return np.where(whole > TINY, part / np.maximum(whole, TINY), otherwise)

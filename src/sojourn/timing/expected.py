@@ -1,7 +1,8 @@
-"""Which exact theory a simulated run is held against, and how far it reaches.
+"""Which exact theory a simulated run is compared with, and how far that theory applies.
 
-Routed tasks have the routed network, or the capped one under a cap. `idle` is a cap of 1; `pure` with one task a client
-is a cap of 1 that is full. Other dispatchers have no theory here: they are shown beside the routed network.
+Routed tasks are compared with the routed network, or with the capped one under a cap. `idle` is a cap of 1; `pure` with
+one task per client is a full cap of 1. For other dispatchers there is no theory here: they are compared with the routed
+network.
 """
 
 from dataclasses import replace
@@ -17,7 +18,7 @@ from sojourn.timing.shares import as_dispatched, as_served
 
 
 def expected(fleet: Fleet, plan: Plan, scenario: Scenario) -> Analysis:
-    """The exact analysis of a run, with the cap that its dispatcher brings and whole tasks served.
+    """Return the exact analysis of a run, with the cap that its dispatcher implies and with rates of whole tasks.
 
     >>> from sojourn.scenario import Dispatcher
     >>> fleet = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
@@ -32,15 +33,15 @@ def expected(fleet: Fleet, plan: Plan, scenario: Scenario) -> Analysis:
 
 
 def reach(exact: Analysis, dispatcher: str, server_rate: float) -> list[str]:
-    """What a reader should know of the theory beside a simulation, as sentences."""
+    """Return sentences on what the theory assumes, for a reader who compares it with a simulation."""
     said = []
     capped = exact.plan.capped
     if exact.exact_for_any_law:
         said.append("nobody waits: the theory is exact for any service law")
     elif not exact.exact:
-        said.append("the theory is that of exponential service with these means, and exact only for it")
+        said.append("the theory assumes exponential service with these means, and is exact only for it")
     if not (dispatcher == "routed" or (capped and dispatcher in ("idle", "pure"))):
-        said.append(f"the theory is that of routed tasks; {dispatcher} is another way to dispatch")
+        said.append(f"the theory assumes routed tasks; {dispatcher} dispatches in another way")
     if capped and not isinf(server_rate):
-        said.append("the theory under a cap is that of a server that takes no time")
+        said.append("the theory under a cap assumes a server that takes no time")
     return said

@@ -1,9 +1,10 @@
-"""Each client's share of all updates, as it is believed when a task is sent: what weights that undo it divide by.
+"""Each client's share of all updates, as believed when a task is sent; the correction divides by it.
 
-Exact where the network is solved: p for routed tasks; under a cap the capped network, for any laws where nobody holds
-two tasks; for tasks that stay with their clients what each gets through. Elsewhere (a cap of two with other laws than
-exponential, a busy server, clients that come and go) it is estimated as the run goes on: the updates received from the
-client over all received, both with a prior of one update per client, which is spread as in a large capped network.
+It is exact where the network is solved: p for routed tasks; the capped network's share under a cap (for any laws if no
+client holds two tasks); and for tasks that stay with their clients, what each completes. Elsewhere (a cap of two with
+laws other than exponential, a busy server, clients that come and go) it is estimated during the run: updates received
+from the client divided by all received, both with a prior of one update per client, spread as in a large capped
+network.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ KNOWN = {True: "exact", False: "estimated"}
 
 
 def as_dispatched(plan: Plan, scenario: Scenario) -> Plan:
-    """The plan with the cap that the dispatcher brings: 1 for `idle`."""
+    """Return the plan with the cap that the dispatcher implies: 1 for `idle`."""
     if scenario.dispatcher.name != "idle" or plan.one_each:
         return plan
     return Plan(
@@ -38,7 +39,7 @@ def as_dispatched(plan: Plan, scenario: Scenario) -> Plan:
 
 
 def as_served(fleet: Fleet, scenario: Scenario) -> Fleet:
-    """The fleet at the pace of whole tasks: one of K local steps takes K service times."""
+    """Return the fleet with rates of whole tasks: a task of K local steps takes K service times."""
     steps = 1 if scenario.one_draw else scenario.local_steps
     return fleet if steps == 1 else fleet.with_rates(fleet.rate / steps)
 
@@ -54,7 +55,7 @@ def solvable(fleet: Fleet, plan: Plan, scenario: Scenario) -> bool:
 
 
 def solved(fleet: Fleet, plan: Plan, scenario: Scenario) -> CappedNetwork:
-    """The capped network of a run; kept, because every replication asks."""
+    """Return the capped network of a run; it is cached, because every replication needs it."""
     served = as_served(fleet, scenario)
     numbers = (served.count, served.rate, served.link_time, plan.sampling, plan.cap)
     return _solved(plan.concurrency, *(array.tobytes() for array in numbers))
@@ -71,18 +72,18 @@ def _solved(concurrency: int, *numbers: bytes) -> CappedNetwork:
 
 @dataclass(frozen=True)
 class Shares:
-    """The shares of one run; they are computed when they are asked for."""
+    """The shares of one run, computed on demand."""
 
     fleet: Fleet
     plan: Plan
     """As dispatched."""
     scenario: Scenario
     queues: Integers
-    """Tasks at each client at the beginning."""
+    """Number of tasks at each client at the beginning."""
 
     @cached_property
     def exact(self) -> bool:
-        """Whether they are exact rather than where an estimate begins."""
+        """Whether the shares are exact; otherwise they are where an estimate starts."""
         name = self.scenario.dispatcher.name
         if name == "pure":
             alone = np.isinf(self.scenario.server_rate) and not self.scenario.availability
@@ -93,7 +94,7 @@ class Shares:
 
     @cached_property
     def by_group(self) -> Floats:
-        """Share of one client of each group."""
+        """Return the share of one client of each group."""
         name = self.scenario.dispatcher.name
         if name == "shuffled":
             return np.full(self.fleet.groups, 1 / self.fleet.clients)
@@ -106,14 +107,14 @@ class Shares:
         return self._of_a_large_network()
 
     def _of_those_with_tasks(self) -> Floats:
-        """Every client with a task is always at it."""
+        """Return the shares if every client with a task always works on it."""
         served = as_served(self.fleet, self.scenario)
         pace = 1 / (1 / served.rate + served.link_time)
         busy = np.bincount(self.fleet.group_of_client, self.queues > 0, self.fleet.groups)
         return np.asarray(pace / (busy * pace).sum())
 
     def _of_a_large_network(self) -> Floats:
-        """W times the probability of having room, where clients are independent and hold C tasks on average."""
+        """Return w times the probability of having room, for independent clients that hold C tasks on average."""
         load = self.plan.sampling * (1 / as_served(self.fleet, self.scenario).rate + self.fleet.link_time)
         ratio = tilted(load, self.fleet.count, self.plan)
         cap = np.minimum(self.plan.cap, self.plan.concurrency)
@@ -125,12 +126,14 @@ class Shares:
 
 
 def exact_shares(fleet: Fleet, plan: Plan, scenario: Scenario) -> Floats | None:
-    """Share of one client of each group, where it is known exactly before the run; None = it has to be estimated."""
+    """Return the share of one client of each group if it is known exactly before the run; None = it
+    must be estimated.
+    """
     dispatcher = scenario.dispatcher
     if not dispatcher.queued or dispatcher.own is not None:
         return None
     if dispatcher.name == "pure" and plan.concurrency < fleet.clients:
-        return None  # who has the tasks is a matter of the start
+        return None  # the start decides which clients have the tasks
     everyone = np.ones(fleet.clients, dtype=np.int64)
     found = Shares(fleet, as_dispatched(plan, scenario), scenario, everyone)
     alone = dispatcher.name != "pure" or plan.concurrency == fleet.clients or not fleet.link_time.any()
@@ -138,7 +141,9 @@ def exact_shares(fleet: Fleet, plan: Plan, scenario: Scenario) -> Floats | None:
 
 
 def tilted(load: Floats, count: Integers, plan: Plan) -> Floats:
-    """Ratios of independent truncated geometric queues, in proportion to the loads, that hold C tasks on average."""
+    """Return ratios of independent truncated geometric queues, proportional to the loads, that hold
+    C tasks on average.
+    """
     cap = np.minimum(plan.cap, plan.concurrency).astype(np.int64)
     factors = Factors.of(load / load.max(), np.ones(load.size), np.zeros(load.size), count, cap)
     return np.asarray(load / load.max() * np.exp(factors.saddle(plan.concurrency)[0]))

@@ -114,7 +114,7 @@ def test_a_dispatcher_sees_the_sampling_of_the_plan():
     assert set(trace.prob[trace.dispatched_at > 0].tolist()) == {0.2, 0.8}
 
 
-def test_a_dispatcher_of_ones_own_reads_prints_compares_and_pickles(monkeypatch):
+def test_a_dispatcher_of_your_own_reads_prints_compares_and_pickles(monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     made = Dispatcher.parse("in-turn(stride=3)")
     assert made == Dispatcher.of(InTurn(3))

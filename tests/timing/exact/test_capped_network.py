@@ -329,7 +329,7 @@ def test_a_load_that_is_twelve_decades_smaller_keeps_eight_digits_and_the_certif
 
 
 def test_one_client_without_a_cap_that_holds_a_million_tasks_is_refused_in_a_sentence():
-    with pytest.raises(InvalidInput, match="points on the circle, at most 16,777,216 are taken; give a cap"):
+    with pytest.raises(InvalidInput, match="points on the circle, more than the limit of 16,777,216; give a cap"):
         capped_network(Fleet.of_rates([1.0, 10.0]), UNIFORM, 10**6, [None, 1])
 
 

@@ -120,7 +120,7 @@ def test_the_papers_three_clusters_count_the_fast_clients_by_how_often_they_are_
     assert result.staleness_exact == pytest.approx([0.997746, 44.454980, 2951.547274], abs=5e-7)
 
 
-def test_the_clusters_are_told_apart_by_load_and_not_by_their_order():
+def test_the_clusters_are_distinguished_by_load_and_not_by_their_order():
     turned = Fleet.of(slow=(3, 1.0), fast=(3, 10.0), medium=(3, 1.2))
     result = regime(analyze(turned, Plan.uniform(turned, concurrency=1000)))
     expected = regime(analyze(THREE, Plan.uniform(THREE, concurrency=1000)))
@@ -210,5 +210,17 @@ def test_beside_one_slow_client_the_limit_is_the_mean_of_a_gamma_law_that_is_cut
 
 def test_links_are_refused():
     fleet = Fleet(("fast", "slow"), [5, 5], [1.2, 1.0], uplink_rate=[0.1, 0.1])
-    with pytest.raises(InvalidInput, match="the limit regimes know no links"):
+    with pytest.raises(InvalidInput, match="the limit regimes do not model links"):
         regime(analyze(fleet, Plan.uniform(fleet, concurrency=50)))
+
+
+def test_a_server_that_takes_time_is_refused():
+    fleet = Fleet(("fast", "slow"), [5, 5], [1.2, 1.0])
+    with pytest.raises(InvalidInput, match="a server that applies updates in no time, got 50"):
+        regime(analyze(fleet, Plan.uniform(fleet, concurrency=50), server_rate=50.0))
+
+
+def test_a_cap_is_refused():
+    fleet = Fleet(("fast", "slow"), [5, 5], [1.2, 1.0])
+    with pytest.raises(InvalidInput, match="this plan has a cap"):
+        regime(analyze(fleet, Plan.uniform(fleet, concurrency=8, cap=1)))

@@ -114,7 +114,7 @@ def test_lost_updates_count_when_their_service_was_seen_and_are_left_out_otherwi
     assert found.fleet.rate[0] == pytest.approx(3 / 6)
     assert found.censored.tolist() == [0]
     assert found.notes == (
-        "1 rows have a service without beginning or without end (lost, dropped or refused on the way) and are left out",
+        "1 rows have a service without a start or an end (lost, dropped or refused on the way) and are left out",
     )
 
 
@@ -424,7 +424,7 @@ def test_what_a_trace_cannot_tell_stays_as_the_given_fleet_has_it():
     found = fit(table([0, 0], [0, 1], [1, 4]), fleet)
     assert found.fleet.downlink_rate.tolist() == [2.0]
     assert found.fleet.power.tolist() == [5.0]
-    assert "downlink times cannot be told from waiting" in found.notes[-1]
+    assert "downlink times cannot be separated from waiting" in found.notes[-1]
 
 
 # how it is used

@@ -87,7 +87,7 @@ def test_an_old_trace_does_not_say_which_of_its_lost_tasks_were_served():
     old = fit(as_once_written(trace), FLEET)
     assert old.fleet.rate == pytest.approx(0.8 * FLEET.rate, rel=0.1)
     lost = int((trace.fate == LOST).sum())
-    assert old.notes[0].startswith(f"{lost} lost tasks do not say whether they had been served")
+    assert old.notes[0].startswith(f"{lost} lost tasks do not show whether they had been served")
 
 
 def table(started, finished, applied, fate, work=1, **metadata):
@@ -111,7 +111,7 @@ def test_by_hand_an_update_that_came_back_was_served_though_nobody_noted_when():
     trace = table([0, 1, 4, 5], [1, 4, NAN, NAN], [1, 4, 8, 8], [0, 0, 0, REFUSED])
     found = fit(trace, ONE, law="exponential")
     assert found.fleet.rate[0] == pytest.approx(2 / 4)
-    assert found.notes[0].startswith("2 rows have a service without beginning or without end")
+    assert found.notes[0].startswith("2 rows have a service without a start or an end")
 
 
 def test_by_hand_an_interrupted_client_tells_its_steps_and_its_time():
@@ -156,7 +156,7 @@ def test_of_very_many_services_that_are_cut_off_a_sample_tells_what_all_tell(mon
 def test_counts_that_are_not_those_of_exponential_service_are_noticed():
     scenario = called("periodic(contacts=4, waiting=4, interaction=3)", local_steps=20)
     plain = fit(run(scenario), FLEET)
-    assert any("the law cannot be told and exponential is assumed" in note for note in plain.notes)
+    assert any("the law cannot be found and exponential is assumed" in note for note in plain.notes)
     assert not any("vary" in note for note in plain.notes)
     for law, word in ((Law("gamma", 10.0), "vary less"), (Law("hyperexponential", 8.0), "vary more")):
         found = fit(run(scenario, fleet=replace(FLEET, law=(law,) * 3)), FLEET)
@@ -176,11 +176,11 @@ def test_counts_that_are_not_those_of_exponential_service_are_noticed():
         (called("periodic(contacts=4, waiting=1, interaction=0.5)"), "the server's call"),
     ],
 )
-def test_waiting_for_the_server_is_no_uplink(scenario, word):
+def test_waiting_for_the_server_is_not_uplink_time(scenario, word):
     trace = run(scenario)
     found = fit(trace, FLEET)
     assert np.isinf(found.fleet.uplink_rate).all()
-    assert found.notes[-1] == f"uplink times cannot be told from waiting for {word}; none are assumed"
+    assert found.notes[-1] == f"uplink times cannot be separated from waiting for {word}; none are assumed"
     assert np.isinf(fit(trace).fleet.uplink_rate).all()
     linked = replace(FLEET, uplink_rate=np.array([5.0, 6.0, 7.0]))
     kept = fit(trace, linked)
@@ -192,7 +192,7 @@ def test_a_trace_that_does_not_name_its_server_shows_it_by_updates_that_never_ov
     busy = run(Scenario(server_rate=3.0))
     found = fit(changed(busy, {}), FLEET)
     assert np.isinf(found.fleet.uplink_rate).all()
-    assert "a server that takes them one after the other" in found.notes[-1]
+    assert "a server that applies them one after the other" in found.notes[-1]
     for law in (Law(), Law("deterministic")):
         linked = replace(FLEET, uplink_rate=np.full(3, 2.0), uplink_law=(law,) * 3)
         trace = run(Scenario(), fleet=linked)

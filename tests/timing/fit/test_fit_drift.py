@@ -96,7 +96,7 @@ def test_the_latest_part_of_a_file_read_in_pieces_is_the_same(falling, monkeypat
     assert fit(falling, FLEET, latest=0.25).fleet.rate == pytest.approx(whole.fleet.rate, rel=1e-12)
 
 
-def test_a_part_that_is_none_or_has_no_service_is_refused(falling):
+def test_a_part_that_is_not_one_or_has_no_service_is_refused(falling):
     for latest in (0.0, 1.5, np.nan):
         with pytest.raises(InvalidInput, match="latest must be above 0 and at most 1, got"):
             fit(falling, FLEET, latest=latest)

@@ -161,7 +161,7 @@ def test_a_service_beyond_what_a_falling_rate_will_ever_do_keeps_its_client_whil
         run(Availability(drift=-0.6, groups=("b",)), fleet=fleet, steps=2000)
 
 
-def test_a_fleet_that_comes_to_a_stop_is_said():
+def test_a_fleet_that_comes_to_a_stop_is_reported():
     gone = Availability("table", intervals=((0.0, 20.0),))
     with pytest.raises(InvalidInput, match=r"came to a stop after \d+ steps: no client will finish another task"):
         run(gone)
@@ -172,8 +172,8 @@ def test_a_fleet_that_comes_to_a_stop_is_said():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("churn(on=1e-9, off=1e9)", "clients come and go, and none finishes a task while it is there"),
-        ("diurnal(on=1e-300, period=24)", "clients come and go, and none finishes a task while it is there"),
+        ("churn(on=1e-9, off=1e9)", "clients come and go, and none finishes a task while it is online"),
+        ("diurnal(on=1e-300, period=24)", "clients come and go, and none finishes a task while it is online"),
         ("churn(on=1e-9, off=1, leave=lose)", r"[\d,]+ tasks were lost, and none came back; lower the loss"),
         ("always(loss=0.9999999999999999)", r"[\d,]+ tasks were lost, and none came back; lower the loss"),
         ("churn(on=10, off=10, drift=-2)", "clients come and go, and none finishes a task"),
@@ -183,14 +183,14 @@ def test_a_run_that_gets_nowhere_ends_and_says_what_is_in_its_way(text, reason, 
     monkeypatch.setattr(drive, "MOST_EVENTS", 3_000_000)
     scenario = Scenario(availability=(Availability.parse(text),))
     plan = Plan.uniform(FLEET, 9)
-    nowhere = rf"^the run gets nowhere: no update was applied in 3,000,000 events after step \d; {reason}"
+    nowhere = rf"^the run makes no progress: no update was applied in 3,000,000 events after step \d; {reason}"
     with pytest.raises(InvalidInput, match=nowhere):
         simulate(FLEET, plan, 1000, start="even", scenario=scenario)
     with pytest.raises(InvalidInput, match=nowhere):
         measure(FLEET, plan, 1000, start="even", scenario=scenario)
     online = drive.OnlineEngine(FLEET, plan, scenario, np.full(6, 2), keys(1))
     monkeypatch.setattr(drive, "MOST_EVENTS", 20_000)  # the online loop is slow
-    with pytest.raises(InvalidInput, match="the run gets nowhere"):
+    with pytest.raises(InvalidInput, match="the run makes no progress"):
         list(online.tasks(1000))
 
 
@@ -262,7 +262,7 @@ def test_a_row_of_intervals_has_three_cells(tmp_path):
         Availability.load(tmp_path / "t.csv")
 
 
-def test_availability_files_that_cannot_be_read_are_said(tmp_path):
+def test_availability_files_that_cannot_be_read_are_reported(tmp_path):
     with pytest.raises(UnreadableFile, match="does not exist"):
         Availability.load(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[[availability]\n")

@@ -347,11 +347,11 @@ def test_the_chain_may_be_cut_anywhere():
 
 def test_what_cannot_be_is_refused_in_a_sentence():
     plan = Plan.uniform(FLEET, 50, cap=1)
-    with pytest.raises(InvalidInput, match="dispatcher shuffled does not ask who has room, got a plan with a cap"):
+    with pytest.raises(InvalidInput, match="dispatcher shuffled does not check caps, got a plan with a cap"):
         simulate(FLEET, plan, 10, start="even", scenario=Scenario(Dispatcher("shuffled")))
     with pytest.raises(InvalidInput, match=r"the jump chain .* no cap or a cap of 1"):
         simulate(FLEET, Plan.uniform(FLEET, 50, cap=2), 10, engine="jump chain")
     with pytest.raises(InvalidInput, match=r"start stationary needs .* or a cap of 1"):
         simulate(FLEET, plan, 10, start="stationary", scenario=Scenario(server_rate=10.0))
-    with pytest.raises(InvalidInput, match="one task per client at most"):
+    with pytest.raises(InvalidInput, match="at most one task per client"):
         one_each.state(FLEET, plan, np.full(100, 2), np.zeros(9, np.uint64))

@@ -348,5 +348,5 @@ def test_a_scenario_refuses_what_does_not_go_together():
         Scenario(server_rate=-1.0)
     with pytest.raises(InvalidInput, match=r"server_rate must be at least 2\.23e-308, got 5e-324"):
         Scenario(server_rate=5e-324)
-    with pytest.raises(InvalidInput, match="has its own interaction time; no server_rate"):
+    with pytest.raises(InvalidInput, match="has its own interaction time; leave server_rate out"):
         Scenario(Dispatcher("rounds"), server_rate=3.0)

@@ -55,6 +55,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["always(loss=0.99999)", "churn(on=1e-5, off=1e-5)"])
 @pytest.mark.parametrize("verb", ["measure", "simulate_to_file"])
 def test_ctrl_c_is_heard_while_hardly_any_update_is_applied(text, verb, tmp_path):

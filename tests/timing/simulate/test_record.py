@@ -92,7 +92,7 @@ def test_a_run_by_time_is_the_run_by_steps_that_goes_a_little_beyond_it(dispatch
         ({"steps": 5, "time": 1.0}, "simulate needs steps or a time, one of them, got 5 and 1.0; give one"),
         ({"time": 0.0}, "time must be positive and finite, got 0.0"),
         ({"time": float("inf")}, "time must be positive and finite, got inf"),
-        ({"steps": 10**13}, "a run of 10000000000000 steps needs about .* of memory, .* are there; give fewer steps"),
+        ({"steps": 10**13}, "a run of 10000000000000 steps needs about .* of memory, .* are free; give fewer steps"),
     ],
 )
 def test_a_run_needs_an_end_that_it_can_reach(ends, message):

@@ -137,7 +137,7 @@ def test_exponentials_fill_every_octave_of_probability(million):
     assert stats.chisquare(counts).pvalue > LUCK
 
 
-def test_the_exponential_tail_beyond_the_last_layer_starts_anew():
+def test_the_exponential_tail_beyond_the_last_layer_starts_again():
     # P(X > r) = e^-r = 4.5e-4: 4540 +- 67 of ten million, and what exceeds r is exponential again
     drawn, _ = exponentials(keys(6)[CLOCK], 10_000_000)
     right = EDGE[1]

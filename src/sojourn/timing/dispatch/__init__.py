@@ -1,1 +1,1 @@
-"""Dispatchers: one file each. Who gets the next task, with which options, on which fleets and plans."""
+"""Dispatchers, one file each: who gets the next task, with which options, on which fleets and plans."""

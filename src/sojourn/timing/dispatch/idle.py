@@ -1,6 +1,6 @@
-"""idle: a client without a task, by the plan's weights; nobody waits, so there may be no more tasks than clients.
+"""idle: draw a client without a task, by the plan's weights; no task waits, so there may be no more tasks than clients.
 
-Another word for routed tasks with a cap of 1.
+This is the same as routed tasks with a cap of 1.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from sojourn.plan import Plan
 @register
 @dataclass(frozen=True)
 class Idle(DispatcherKind):
-    """By the plan's weights among idle clients."""
+    """Draws among idle clients by the plan's weights."""
 
     name = "idle"
 
     def check(self, fleet: Fleet, plan: Plan) -> None:
-        """C <= n."""
+        """Raise an error unless C <= n."""
         if plan.concurrency > fleet.clients:
             sizes = f"{plan.concurrency} > {fleet.clients}"
             raise InvalidInput(f"dispatcher idle needs concurrency <= clients, got {sizes}; lower the concurrency")

@@ -1,7 +1,7 @@
-"""A dispatcher of one's own in the event engine: its compiled choice is called by address.
+"""A user's own dispatcher in the event engine: its compiled choice is called by address.
 
 While one runs, `engine.order` holds the number of tasks of each client, and `engine.numbers` the sampling probability
-of each client and then what the dispatcher keeps.
+of each client and then the dispatcher's memory.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @bare
 def choose_own(e: "Engine", finisher: int) -> tuple[int, float]:
-    """What the dispatcher chooses; a client that there is not is noted, and the finisher takes its place."""
+    """Return the dispatcher's choice; a client that does not exist is noted, and the finisher takes its place."""
     world = e.world[0]
     client, prob, key = call_choice(
         world.own,
@@ -47,7 +47,7 @@ def choose_own(e: "Engine", finisher: int) -> tuple[int, float]:
 
 
 def prepare(world: Records, kind: DispatcherKind, fleet: Fleet, plan: Plan, numbers: list[float]) -> None:
-    """Put the address of the choice and the numbers it sees where the engine looks for them."""
+    """Store the address of the choice and its numbers where the engine finds them."""
     some = State(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1), 0.0, 0)
     world["own"] = choice_address(kind.name, type(kind).choose, some)
     memory = tuple(float(value) for value in kind.memory(fleet.clients))
@@ -57,7 +57,7 @@ def prepare(world: Records, kind: DispatcherKind, fleet: Fleet, plan: Plan, numb
 
 
 def check_fault(world: Records, clients: int) -> None:
-    """An error where a dispatcher has chosen a client that there is not."""
+    """Raise an error if a dispatcher has chosen a client that does not exist."""
     if world["fault"][0]:
         client, prob = int(world["wrong_client"][0]), float(world["wrong_prob"][0])
         raise InvalidInput(

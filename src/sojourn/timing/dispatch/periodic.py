@@ -1,7 +1,8 @@
-"""periodic: every client works by itself; each `waiting + interaction` the server calls `contacts` clients.
+"""periodic: every client works on its own; once every `waiting + interaction` the server calls `contacts` clients.
 
-A client works up to K local steps from the model it was given last, then idles. Those that are called, drawn without
-replacement, are interrupted, hand over what they have done (a step under way is lost) and get the new model.
+A client does up to K local steps from the model that it received last, then it is idle. The clients that are called,
+drawn without replacement, are interrupted, return what they have done (an unfinished step is lost) and get the new
+model.
 """
 
 from dataclasses import dataclass
@@ -54,16 +55,16 @@ def play_periods(e: Engine, out: TaskRows, periods: int, contacts: int, period: 
 @register
 @dataclass(frozen=True)
 class Periodic(WithoutQueues):
-    """Calls at a fixed pace."""
+    """Calls clients at fixed times."""
 
     name = "periodic"
 
     contacts: int | None = None
-    """Clients that the server calls each time."""
+    """Number of clients that the server calls each time."""
     waiting: float = 0.0
-    """Time that the server waits between two calls."""
+    """Time in seconds that the server waits between two calls."""
     interaction: float = 0.0
-    """Time that the server takes to send and receive."""
+    """Time in seconds that the server takes to send and receive."""
 
     def __post_init__(self) -> None:
         self.check_time("waiting")
@@ -76,7 +77,7 @@ class Periodic(WithoutQueues):
             )
 
     def tasks(self, fleet: Fleet, plan: Plan) -> int:
-        """Those that are called; every client is at work, and there are no links."""
+        """Return the number of clients called; every client works, and there may be no links."""
         tasks = between("contacts", self.contacts, fleet.clients, "clients")
         if plan.concurrency != fleet.clients:
             sizes = f"got {plan.concurrency} and {fleet.clients} clients"
@@ -86,9 +87,9 @@ class Periodic(WithoutQueues):
         return tasks
 
     def applied(self, tasks: int) -> int:
-        """All of them."""
+        """Return all of them."""
         return tasks
 
     def play(self, e: Engine, scratch: Scratch, out: TaskRows, number: int) -> None:
-        """Whole periods."""
+        """Play whole periods."""
         play_periods(e, out, number, scratch.back.size, self.waiting + self.interaction)

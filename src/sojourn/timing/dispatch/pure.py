@@ -1,4 +1,4 @@
-"""pure: the client that has just finished."""
+"""pure: the client that has just finished a task gets the next one."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @hot
 def choose_pure(e: "Engine", finisher: int) -> tuple[int, float]:
-    """Whoever is back gets the next task."""
+    """Choose the client that has just finished."""
     return finisher, e.groups[e.clients[finisher].group].share
 
 
 @register
 @dataclass(frozen=True)
 class Pure(DispatcherKind):
-    """Every client keeps the tasks that it began with."""
+    """Every client keeps as many tasks as it began with."""
 
     name = "pure"

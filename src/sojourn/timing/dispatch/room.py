@@ -1,9 +1,9 @@
-"""Whoever has room: a client drawn by its weight among those that hold fewer tasks than their cap.
+"""Draw a client by its weight among those with room, which hold fewer tasks than their cap.
 
 Clients with room are kept in one list for each class of weights: one class for each weight or, where there are many,
 for each power of two. A class is drawn by its size times its largest weight, then a client of it uniformly, which is
-accepted with its weight over the largest (at least 1/2, always where the class has one weight). Taking a client out of
-its list and putting it back cost the same whatever the number of clients.
+accepted with its weight over the largest (at least 1/2, always where the class has one weight). The cost of taking a
+client out of its list and putting it back does not depend on the number of clients.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,14 @@ from sojourn.types import Floats, Integers, Records
 if TYPE_CHECKING:
     from sojourn.timing.simulate.engine import Engine
 
-CLASSES = 16  # up to here every weight is a class of its own
-NO_CAP = 2**32 - 1  # tasks: more than there can be
+CLASSES = 16  # up to this many weights each is a class of its own
+NO_CAP = 2**32 - 1  # more tasks than there can be
 # `bound` is the largest weight, `inverse` 1 / bound; `first` is where its clients are listed, `size` how many they are
 CLASS = np.dtype([("bound", "f8"), ("inverse", "f8"), ("first", "u4"), ("size", "u4")])
 
 
 def classes_of(values: Floats) -> Integers:
-    """Class of each value: one for each or, where there are many, for each power of two.
+    """Return the class of each value: one per value or, if there are many, one per power of two.
 
     >>> classes_of(np.array([0.5, 2.0, 0.5])).tolist()
     [0, 1, 0]
@@ -36,7 +36,7 @@ def classes_of(values: Floats) -> Integers:
 
 
 def empty_pools(values: Floats, count: Integers) -> tuple[Integers, Records]:
-    """Class of each group, and the classes with nobody in them and room for all."""
+    """Return the class of each group, and empty classes with space for all."""
     class_of = classes_of(values)
     pools = np.zeros(int(class_of.max()) + 1, CLASS)
     np.maximum.at(pools["bound"], class_of, values)
@@ -47,7 +47,7 @@ def empty_pools(values: Floats, count: Integers) -> tuple[Integers, Records]:
 
 
 def full_pools(values: Floats, count: Integers) -> tuple[Integers, Records, Integers, Integers]:
-    """Class of each group, the classes with everybody in them, the list of clients, the place of each in its part."""
+    """Return the class of each group, the full classes, the list of clients, and the place of each in its class."""
     class_of, pools = empty_pools(values, count)
     mine = np.repeat(class_of, count)
     listed = np.argsort(mine, kind="stable")
@@ -59,7 +59,7 @@ def full_pools(values: Floats, count: Integers) -> tuple[Integers, Records, Inte
 
 @hot
 def choose_room(e: "Engine", finisher: int) -> tuple[int, float]:
-    """A client with room; there always is one, because the finisher's place is free."""
+    """Draw a client with room; there always is one, because the finisher has room."""
     pools = e.pools
     key = e.world[0].routing
     total = 0.0
@@ -74,7 +74,7 @@ def choose_room(e: "Engine", finisher: int) -> tuple[int, float]:
             point -= pools[c].bound * pools[c].size
             c += 1
         pool = pools[np.uint32(c)]
-        if pool.size == 0:  # rounding has gone beyond the last
+        if pool.size == 0:  # rounding went beyond the last class
             continue
         drawn = min(np.uint32(point * pool.inverse), np.uint32(pool.size - 1))
         client = np.int64(e.room[np.uint32(pool.first + drawn)])
@@ -90,7 +90,7 @@ def choose_room(e: "Engine", finisher: int) -> tuple[int, float]:
 
 @hot
 def take_room(e: "Engine", client: int) -> None:
-    """The client gets a task; with its last place taken it leaves the list."""
+    """Note that the client gets a task; if that uses up its cap, it leaves the list."""
     group = e.clients[client].group
     e.clients[client].outstanding += 1
     if e.clients[client].outstanding == e.groups[group].cap:
@@ -105,7 +105,7 @@ def take_room(e: "Engine", client: int) -> None:
 
 @hot
 def give_room(e: "Engine", client: int) -> None:
-    """One task of the client has ended; where it had no room it has some now."""
+    """Note that a task of the client has ended; if it had no room, it joins the list again."""
     group = e.clients[client].group
     held = e.clients[client].outstanding
     e.clients[client].outstanding = held - 1

@@ -1,7 +1,7 @@
 """rounds: C clients drawn without replacement; the server waits for all of them, or for the first `wait`.
 
-The server sends the model to all C, applies what it waited for together and takes `interaction` before the next round;
-the others are dropped.
+The server sends the model to all C clients, applies together the updates that it waited for, drops the others, and
+takes the time `interaction` before the next round.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from sojourn.trace import APPLIED, DROPPED
 
 @bare
 def _round_trip(e: Engine, client: int) -> tuple[float, float, float]:
-    """Downlink, service and uplink time of the client's next task."""
+    """Return downlink, service and uplink time of the client's next task."""
     law, world = e.groups[e.clients[client].group], e.world[0]
     nth = e.clients[client].sent
     e.clients[client].sent += 1
@@ -100,24 +100,24 @@ class Rounds(WithoutQueues):
     name = "rounds"
 
     wait: int | None = None
-    """Updates to wait for; None = all. The others are dropped."""
+    """Number of updates to wait for; None = all. The other updates are dropped."""
     interaction: float = 0.0
-    """Time that the server takes to send and receive."""
+    """Time in seconds that the server takes to send and receive."""
 
     def __post_init__(self) -> None:
         self.check_time("interaction")
         self.check_count("wait")
 
     def tasks(self, fleet: Fleet, plan: Plan) -> int:
-        """C, drawn without replacement: at most n; and no more can be waited for."""
+        """Return C, which is at most n, since clients are drawn without replacement; `wait` is at most C."""
         tasks = between("concurrency", plan.concurrency, fleet.clients, "clients")
         between("wait", self.applied(tasks), tasks, "tasks of a round")
         return tasks
 
     def applied(self, tasks: int) -> int:
-        """Those that are waited for."""
+        """Return the number of updates that are waited for."""
         return self.wait or tasks
 
     def play(self, e: Engine, scratch: Scratch, out: TaskRows, number: int) -> None:
-        """Whole rounds."""
+        """Play whole rounds."""
         play_rounds(e, scratch, out, number, self.applied(scratch.back.size), self.interaction)

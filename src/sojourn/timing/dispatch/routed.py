@@ -1,6 +1,6 @@
-"""routed: a client drawn by its sampling probability; a busy one queues the task. The paper's network, the default.
+"""routed: draw a client by its sampling probability; a busy client queues the task. The paper's network, the default.
 
-Under a cap it is drawn by the same numbers among the clients with room: see `room`.
+Under a cap the client is drawn by the same numbers among the clients with room: see `room`.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @hot
 def choose_routed(e: "Engine") -> tuple[int, float]:
-    """A group by the alias table, then one of its clients."""
+    """Draw a group by the alias table, then one of its clients."""
     key = e.world[0].routing + MOVE
     column = unit(mix(key)) * e.groups.size
     group = np.uint32(column)
@@ -36,6 +36,6 @@ def choose_routed(e: "Engine") -> tuple[int, float]:
 @register
 @dataclass(frozen=True)
 class Routed(DispatcherKind):
-    """By the plan's sampling probabilities."""
+    """Draws clients by the plan's sampling probabilities."""
 
     name = "routed"

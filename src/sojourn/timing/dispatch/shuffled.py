@@ -1,4 +1,4 @@
-"""shuffled: clients in a random order, a new order when all have had their turn."""
+"""shuffled: clients get tasks in a random order; a new order begins when all have had their turn."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hot
 def choose_shuffled(e: "Engine") -> tuple[int, float]:
-    """The order is made as it is used: each turn takes one of those that have not had theirs."""
+    """Draw one of the clients that have not had their turn; the order is made as it is used."""
     clients = e.clients.size
     key = e.world[0].routing + MOVE
     e.world[0].routing = key
@@ -29,6 +29,6 @@ def choose_shuffled(e: "Engine") -> tuple[int, float]:
 @register
 @dataclass(frozen=True)
 class Shuffled(DispatcherKind):
-    """Everyone is asked equally often."""
+    """Gives every client equally many tasks."""
 
     name = "shuffled"

@@ -1,6 +1,6 @@
-"""Servers that act by themselves: what rounds with a barrier and periodic calls have in common.
+"""Servers that act on their own: what rounds with a barrier and periodic calls have in common.
 
-A step is an update received: those applied together have neighbouring steps and one `applied_at`.
+A step is an update received; updates applied together have consecutive steps and the same `applied_at`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from sojourn.types import Floats, Integers
 
 
 class Scratch(NamedTuple):
-    """Room for one round."""
+    """Working memory for one round."""
 
     finished: Floats
     back: Floats
@@ -36,20 +36,20 @@ class WithoutQueues(DispatcherKind):
     queued = False
 
     def tasks(self, fleet: Fleet, plan: Plan) -> int:
-        """Tasks of a round or period; an error where fleet and plan do not go with it."""
+        """Return the number of tasks of a round or period; raise an error if fleet and plan do not suit it."""
         raise NotImplementedError
 
     def applied(self, tasks: int) -> int:
-        """How many of them are applied."""
+        """Return how many of them are applied."""
         raise NotImplementedError
 
     def play(self, e: Engine, scratch: Scratch, out: TaskRows, number: int) -> None:
-        """Play so many rounds or periods; each fills as many rows of `out` as it has tasks."""
+        """Play this many rounds or periods; each fills as many rows of `out` as it has tasks."""
         raise NotImplementedError
 
 
 def between(name: str, value: int | None, most: int, of: str) -> int:
-    """A whole number from 1 to `most`."""
+    """Return the value, which must be a whole number from 1 to `most`."""
     if value is None or not 1 <= value <= most:
         raise InvalidInput(f"{name} must be between 1 and the {most} {of} for this dispatcher, got {value}")
     return int(value)
@@ -57,7 +57,7 @@ def between(name: str, value: int | None, most: int, of: str) -> int:
 
 @bare
 def pick(e: Engine, number: int) -> None:
-    """Bring `number` clients drawn without replacement to the front of e.order."""
+    """Move `number` clients, drawn without replacement, to the front of e.order."""
     key = e.world[0].routing
     for turn in range(number):
         key += MOVE
@@ -68,7 +68,7 @@ def pick(e: Engine, number: int) -> None:
 
 @bare
 def work_within(e: Engine, client: int, nth: int, allowed: float, most: int) -> tuple[float, int]:
-    """Time and number of the local steps of a client's nth task that end within `allowed`, at most `most`."""
+    """Return time and number of the local steps of a client's nth task that end within `allowed`, at most `most`."""
     law = e.groups[e.clients[client].group]
     key = named(e.world[0].service_key, client, nth)
     passed = 0.0

@@ -1,4 +1,4 @@
-"""What a plan means for a fleet, exactly: queues, utilisation, throughput, staleness, times, gradients.
+"""Exact analysis of a fleet under a plan: queues, utilisation, throughput, staleness, times, gradients.
 
 Symbols: p_i sampling, mu_i rate, theta_i = p_i / mu_i, C concurrency, Lambda throughput. Client i's tasks are in its
 queue (X_i), on its links, or at the server. By the arrival theorem a dispatched task finds the network with C - 1
@@ -30,16 +30,18 @@ Count = Literal["between", "inclusive"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis(Frozen, Tabular):
-    """Exact stationary values for one client of each group (exact for exponential service)."""
+    """Exact stationary values for one client of each group, for exponential service. Times are in seconds."""
 
     fleet: Fleet
     """The fleet analysed."""
     plan: Plan
     """The plan analysed."""
     network: ClosedNetwork
-    """The solved network behind the numbers: a queue for each group, and last the server's where it is busy."""
+    """The solved network behind the numbers: a queue for each group, and last the server's queue if the server takes
+    time.
+    """
     throughput: float
-    """Server steps per unit of time (Lambda)."""
+    """Server steps per second (Lambda)."""
     queue: Floats
     """Mean number of tasks at a client, waiting or in service: E_C[X_i]."""
     on_links: Floats
@@ -47,11 +49,11 @@ class Analysis(Frozen, Tabular):
     utilisation: Floats
     """Probability that a client is busy."""
     sojourn: Floats
-    """Mean clock time from dispatch to application."""
+    """Mean time from dispatch to application."""
     waiting: Floats
-    """Mean clock time spent waiting in the client's queue."""
+    """Mean time spent waiting in the client's queue."""
     server_rate: float = np.inf
-    """Updates that the server applies per unit of time when it has work; inf = in no time."""
+    """Updates that the server applies per second while it is busy; inf = the server takes no time."""
     server_queue: float = 0.0
     """Mean number of tasks at the server, waiting or being applied: E_C[X_s]."""
     server_utilisation: float = 0.0
@@ -71,12 +73,12 @@ class Analysis(Frozen, Tabular):
         return {**shown, "staleness": self.staleness()}
 
     def staleness(self, reading: Reading = "conditional", count: Count = "between") -> Floats:
-        """Mean staleness of one client of each group.
+        """Return the mean staleness of one client of each group, in updates.
 
-        reading `conditional`: of a task, given that it was sent to i: E_{C-1}[tasks of i] / p_i.
-        reading `indicator`: the paper's m_i, which carries the indicator that the task went to i: p_i times that.
-        count `between`: updates applied strictly between dispatch and application (the Trace's staleness).
-        count `inclusive`: one more, the task's own update counted too.
+        - `reading="conditional"`: of a task, given that it was sent to client i: E_{C-1}[tasks of i] / p_i
+        - `reading="indicator"`: the paper's m_i, which contains the indicator that the task went to i: p_i times that
+        - `count="between"`: updates applied strictly between dispatch and application, as in a Trace
+        - `count="inclusive"`: one more, since the task's own update counts too
         """
         self._check(reading, count)
         p = self.plan.sampling
@@ -87,7 +89,7 @@ class Analysis(Frozen, Tabular):
 
     @property
     def share(self) -> Floats:
-        """Share of all updates that come from one client of each group (s_i): where tasks queue, its sampling."""
+        """Share of all updates that come from one client of each group (s_i); it is the sampling if tasks queue."""
         return self.plan.sampling
 
     @staticmethod
@@ -98,18 +100,20 @@ class Analysis(Frozen, Tabular):
             raise InvalidInput(f"count must be between or inclusive, got '{count}'")
 
     def queue_distribution(self, group: str) -> Floats:
-        """P(X_i = k), k = 0..C, for one client of the group."""
+        """Return P(X_i = k), k = 0..C, for one client of the group."""
         return self.network.distribution(self.fleet.index(group))
 
     def queue_covariances(self) -> tuple[Floats, Floats]:
-        """Variance of one client's queue by group, and covariance of two different clients' queues by groups."""
+        """Return the variance of one client's queue by group, and the covariance of two different clients' queues by
+        groups.
+        """
         variance, pair = self.network.covariances()
         return self._clients(variance), pair[: self.fleet.groups, : self.fleet.groups]
 
     def throughput_gradient(self, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
-        """Derivative of the throughput by p_j or mu_j of one client of each group.
+        """Return the derivative of the throughput by p_j or mu_j of one client of each group.
 
-        p is not renormalised: the task visits client j more often, and the server as before.
+        p is not renormalised: tasks visit client j more often, and the server as often as before.
         """
         link, total = _link_share(self)
         by_load = self._clients(self.network.throughput_gradient())
@@ -117,16 +121,16 @@ class Analysis(Frozen, Tabular):
         return _by(wrt, self, by_load, by_delay)
 
     def queue_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
-        """Derivative of sum_i w_i E[X_i] (w given by group, summed over all clients) by one client's p_j or mu_j."""
+        """Return the derivative of sum_i w_i E[X_i] (w by group, sum over all clients) by one client's p_j or mu_j."""
         values = np.zeros(self.network.load.size)
         values[: self.fleet.groups] = weights
         return self._gradient(values, wrt, before=False)
 
     def staleness_gradient(self, weights: Floats, wrt: Literal["sampling", "rate"] = "sampling") -> Floats:
-        """Derivative of sum_i w_i m_i (w given by group, summed over all clients) by one client's p_j or mu_j.
+        """Return the derivative of sum_i w_i m_i (w by group, sum over all clients) by one client's p_j or mu_j.
 
-        m_i is the indicator staleness: tasks of i in its queue, on its links and at the server. The tasks that are on
-        links are those that are in no queue, so that their mean weight v is taken from every queue's weight.
+        m_i is the indicator staleness: tasks of i in its queue, on its links and at the server. A task is on a link if
+        it is in no queue; therefore the mean weight v of tasks on links is subtracted from every queue's weight.
         """
         p, link, w = self.plan.sampling, self.fleet.link_time, np.asarray(weights, dtype=np.float64)
         mass, delay = self.fleet.count * p * w, self.network.delay
@@ -147,12 +151,12 @@ class Analysis(Frozen, Tabular):
 
     @property
     def exact_for_any_law(self) -> bool:
-        """Whether only mean durations count: only where nobody holds two tasks."""
+        """Whether the values depend only on mean durations; that needs a cap of 1."""
         return False
 
     @property
     def exact(self) -> bool:
-        """Whether the numbers are exact for this fleet: every service time exponential."""
+        """Whether the values are exact for this fleet: every service time is exponential."""
         return all(law == EXPONENTIAL for law in self.fleet.law)
 
     @property
@@ -180,11 +184,14 @@ def analyze(
     server_rate: float | None = None,
     solver: Solver | None = None,
 ) -> Analysis:
-    """Solve the closed network of `fleet` under `plan`.
+    """Compute the exact stationary queues, throughput and staleness of `fleet` under `plan`.
 
-    With `server_rate` the server applies one update at a time and the others wait; without, it takes no time.
-    `solver` forces mean value analysis or contour quadrature; without, the quicker one that is certain is taken. A plan
-    with a cap is solved by `capped_network`; with a cap of 1 the values are exact for any service law.
+    - `server_rate`: updates that the server applies per second, one at a time; by default applying takes no time
+    - `solver`: `mva` (mean value analysis) or `contour` (contour quadrature); by default the quicker one that certifies
+      its result
+
+    Returns an Analysis. The values are exact for exponential service. A plan with a cap is solved by `capped_network`;
+    with a cap of 1 the values are exact for any service law.
 
     >>> fleet = Fleet.of(first=(1, 1.0), second=(1, 2.0))
     >>> analysis = analyze(fleet, Plan.uniform(fleet, concurrency=3))
@@ -224,7 +231,7 @@ def analyze(
 
 
 def _server_time(rate: float | None) -> float:
-    """Mean time that the server needs for an update; 0 = none."""
+    """Return the mean time that the server needs for an update; 0 = none."""
     if rate is None:
         return 0.0
     if not rate > 0:
@@ -233,7 +240,7 @@ def _server_time(rate: float | None) -> float:
 
 
 def _link_share(analysis: Analysis) -> tuple[Floats, float]:
-    """Part of the network's delay that one client of each group causes, and the whole delay."""
+    """Return the part of the network's delay that one client of each group causes, and the whole delay."""
     return analysis.plan.sampling * analysis.fleet.link_time, analysis.network.delay
 
 

@@ -1,4 +1,4 @@
-"""Nobody waits: the exact stationary network in which a client holds at most so many tasks.
+"""The exact stationary network in which each client may hold only a limited number of tasks.
 
 Symbols: w_i sampling weight, mu_i rate, b_i cap, C concurrency, x_i tasks held by client i: on its way down, queued, in
 service, on the way up. A finished task is followed by one for client j with probability proportional to w_j among the
@@ -9,7 +9,7 @@ clients with room; the finisher's place is free before the draw. Without links
 and with links the factors are those of `held`. lambda_i is the rate at which tasks are sent to i, Lambda the sum,
 s_i = lambda_i / Lambda the share of i, which is not w_i. At a completion the C - 1 other tasks Y have a law
 proportional to prod f_i(y_i) W(y), W the weights of all with room, and staleness of i = E[Y_i] / s_i, so that
-sum_i s_i staleness_i = C - 1. Caps of C and more are no caps; then it is the routed network with p = w.
+sum_i s_i staleness_i = C - 1. Caps of C and more never bind; then it is the routed network with p = w.
 
 A network with all caps 1 has these values for any law of service and links with the same means.
 """
@@ -46,11 +46,11 @@ class CappedNetwork(Frozen, Tabular):
     concurrency: int
     """Tasks in flight (C)."""
     cap: Integers
-    """Tasks that a client of each group may hold; no more than C, where a cap no longer binds."""
+    """Most tasks that a client of each group may hold; at most C, where a cap no longer binds."""
     circle: Circle
-    """The points behind the numbers."""
+    """The points from which the values are computed."""
     entries: Floats
-    """Tasks sent to a client per unit of time: lambda_i."""
+    """Tasks sent to a client per second: lambda_i."""
     held: Floats
     """Mean number of a client's tasks, wherever they are: E[x_i]."""
     queue: Floats
@@ -58,7 +58,7 @@ class CappedNetwork(Frozen, Tabular):
     pending: Floats
     """lambda_i times the mean staleness of i."""
     error: float
-    """Certified relative error: the largest difference from a second circle with other points, or defect of a sum."""
+    """Certified relative error: the largest difference from a second circle with other points, or from a known sum."""
 
     def __post_init__(self) -> None:
         for key in ("weights", "cap", "entries", "held", "queue", "pending"):
@@ -75,7 +75,7 @@ class CappedNetwork(Frozen, Tabular):
 
     @property
     def throughput(self) -> float:
-        """Server steps per unit of time: Lambda."""
+        """Server steps per second: Lambda."""
         return float((self.fleet.count * self.entries).sum())
 
     @property
@@ -95,12 +95,12 @@ class CappedNetwork(Frozen, Tabular):
 
     @property
     def sojourn(self) -> Floats:
-        """Mean clock time from dispatch to application."""
+        """Mean time in seconds from dispatch to application."""
         return np.asarray(self.held / self.entries)
 
     @property
     def waiting(self) -> Floats:
-        """Mean clock time spent waiting in the client's queue; 0 with a cap of 1."""
+        """Mean time in seconds spent waiting in the client's queue; 0 with a cap of 1."""
         waits = np.maximum(self.queue / self.entries - 1 / self.fleet.rate, 0.0)
         return np.where(self.cap == 1, 0.0, waits)
 
@@ -111,12 +111,12 @@ class CappedNetwork(Frozen, Tabular):
 
     @property
     def exact_for_any_law(self) -> bool:
-        """Whether only the means of service and links count, because nobody holds two tasks."""
+        """Whether the values depend only on the means of service and links, because no client holds two tasks."""
         return bool((self.cap == 1).all())
 
     @property
     def exact(self) -> bool:
-        """Whether the numbers are exact for this fleet: service is exponential where a client may hold two tasks."""
+        """Whether the values are exact for this fleet: service is exponential wherever a client may hold two tasks."""
         return all(law == EXPONENTIAL for law, cap in zip(self.fleet.law, self.cap, strict=True) if cap > 1)
 
     def held_distribution(self, group: str) -> Floats:
@@ -125,7 +125,7 @@ class CappedNetwork(Frozen, Tabular):
         return held_law(self.circle, index, int(self.cap[index]))
 
     def queue_distribution(self, group: str) -> Floats:
-        """The same of a client's tasks that wait or are in service."""
+        """Return the same for a client's tasks that wait or are in service."""
         index = self.fleet.index(group)
         on_links = float(self.fleet.rate[index] * self.fleet.link_time[index])
         return queue_law(self.held_distribution(group), on_links)
@@ -176,8 +176,8 @@ class CappedNetwork(Frozen, Tabular):
 def capped_network(fleet: Fleet, weights: ArrayLike, concurrency: int, cap: Caps = None) -> CappedNetwork:
     """Solve the network of `fleet` with these sampling weights, tasks in flight and caps.
 
-    `weights` are given for one client of each group, in any unit; `cap` for all clients or for each group, None or
-    inf where there is none.
+    `weights` has one value per group, the weight of each of its clients, in any scale. `cap` is one number for all
+    clients or one per group; None or inf = no cap.
 
     >>> fleet = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
     >>> solved = capped_network(fleet, [1.0, 1.0], concurrency=50, cap=1)
@@ -201,7 +201,7 @@ def capped_network(fleet: Fleet, weights: ArrayLike, concurrency: int, cap: Caps
     first = circle(factors, concurrency, at, FIRST)
     held, queue, entries, pending = first.means()
     if concurrency == 1:
-        pending = np.zeros_like(pending)  # nothing else is in flight
+        pending = np.zeros_like(pending)  # no other task is in flight
     seen = (held, entries, pending + entries)
     second = circle(factors, concurrency, at, SECOND).means()
     other = (second[0], second[2], second[3] * (concurrency > 1) + second[2])
@@ -213,7 +213,7 @@ def capped_network(fleet: Fleet, weights: ArrayLike, concurrency: int, cap: Caps
 
 
 def caps(fleet: Fleet, cap: Caps, concurrency: int) -> Integers:
-    """The cap of each group as a whole number, at most C."""
+    """Return the cap of each group as a whole number, at most C."""
     given = np.asarray(np.inf if cap is None else cap)
     if given.dtype == object:
         given = np.array([np.inf if one is None else one for one in given.ravel().tolist()])

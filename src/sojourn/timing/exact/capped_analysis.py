@@ -1,4 +1,4 @@
-"""Analysis of a plan under a cap: the same questions as of the routed network, answered by the capped one."""
+"""Analysis of a plan under a cap: the same quantities as for the routed network, from the capped one."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,14 +18,16 @@ Wrt = Literal["sampling", "rate"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CappedAnalysis(Analysis):
-    """Exact stationary values for one client of each group, where a client may hold only so many tasks."""
+    """Exact stationary values for one client of each group, if clients may hold only a limited number of tasks."""
 
     network: CappedNetwork  # type: ignore[assignment]
     """The solved network behind the numbers."""
 
     @property
     def share(self) -> Floats:
-        """Share of all updates that come from one client of each group (s_i): no longer its sampling weight."""
+        """Share of all updates that come from one client of each group (s_i); under a cap it differs from the sampling
+        weight.
+        """
         return self.network.share
 
     def staleness(self, reading: Reading = "conditional", count: Count = "between") -> Floats:
@@ -51,21 +53,23 @@ class CappedAnalysis(Analysis):
         return np.asarray(self.network.staleness_gradient(weights, wrt) / self._unit(wrt))
 
     def _unit(self, wrt: Wrt) -> Floats:
-        """What a derivative by a logarithm is divided by."""
+        """Return the divisor that turns a derivative by a logarithm into a plain one."""
         return self.plan.sampling if wrt == "sampling" else self.fleet.rate
 
     def queue_gradient(self, weights: Floats, wrt: Wrt = "sampling") -> Floats:
-        """Refused: nobody has asked for it yet."""
-        raise InvalidInput("the gradient of queues under a cap is not known; leave the cap out, or take differences")
+        """Raise an error: this gradient is not implemented under a cap."""
+        raise InvalidInput(
+            "the gradient of queues under a cap is not implemented; leave the cap out, or take differences"
+        )
 
     @property
     def exact_for_any_law(self) -> bool:
-        """Whether only mean durations count, because nobody holds two tasks."""
+        """Whether the values depend only on mean durations, because no client holds two tasks."""
         return self.network.exact_for_any_law
 
     @property
     def exact(self) -> bool:
-        """Whether the numbers are exact for this fleet: exponential service, or nobody holds two tasks."""
+        """Whether the values are exact for this fleet: service is exponential, or no client holds two tasks."""
         return self.network.exact
 
     @property

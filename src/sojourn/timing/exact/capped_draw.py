@@ -1,9 +1,9 @@
-"""A state drawn exactly from the stationary law of a capped network: how many tasks each client holds.
+"""Draw a state exactly from the stationary law of a capped network: how many tasks each client holds.
 
-The clients are independent with their tilted laws, given that they hold C tasks together (see `held`). Those that vary
-most, as many as a table of moderate size has room for, are kept back; the others are drawn independently, and the
-draw is accepted with the probability that those kept back hold the rest, over the largest such probability. Then they
-are drawn one by one, each from its law given what is left for it and those after it.
+The clients are independent with their tilted laws, given that they hold C tasks together (see `held`). The clients that
+vary most, as many as fit into a table of moderate size, are set aside. The others are drawn independently, and the draw
+is accepted with the probability that those set aside hold the rest, divided by the largest such probability. Then those
+are drawn one by one, each from its law given what is left for it and the ones after it.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ from sojourn.timing.exact.capped import CappedNetwork
 from sojourn.timing.exact.held import NONE, Tilted
 from sojourn.types import Floats, Integers
 
-_TABLE = 4_000_000  # numbers in the table
+_TABLE = 4_000_000  # most numbers in the table
 
 
 def draw_state(network: CappedNetwork, rng: np.random.Generator) -> Integers:
-    """Tasks held by each client, wherever they are, drawn from the stationary law.
+    """Draw from the stationary law how many tasks each client holds, wherever they are.
 
     >>> from sojourn.fleet import Fleet
     >>> from sojourn.timing.exact.capped import capped_network
@@ -48,7 +48,7 @@ def draw_state(network: CappedNetwork, rng: np.random.Generator) -> Integers:
 
 @compiled
 def _variances(t: Tilted) -> Floats:
-    """Of the tilted law of one client of each group."""
+    """Return the variance of the tilted law of one client of each group."""
     result = np.zeros(t.cap.size)
     for i in range(t.cap.size):
         if t.cap[i] == NONE:
@@ -62,7 +62,7 @@ def _variances(t: Tilted) -> Floats:
 
 
 def _law(t: Tilted, group: int, tasks: int) -> Floats:
-    """Tilted probabilities of 0, 1, ... tasks, at most C."""
+    """Return the tilted probabilities of 0, 1, ... tasks, up to C."""
     cap, first = int(t.cap[group]), int(t.first[group])
     if cap != NONE:
         return t.prob[first : first + cap + 1]
@@ -77,13 +77,15 @@ def _poisson(mean: float, most: int) -> Floats:
 
 
 def _geometric(t: Tilted, group: int, others: Floats) -> Floats:
-    """The law of a sum: others, and a geometric queue."""
+    """Return the law of the sum of the others and a geometric queue."""
     ratio = float(t.ratio[group])
     return np.asarray(lfilter([1 - ratio], [1.0, -ratio], others))
 
 
 def _table(t: Tilted, groups: Integers, laws: list[Floats], width: int) -> Floats:
-    """Row k: the law of what client k and those after it hold together; the last row is of nobody."""
+    """Return a table whose row k is the law of what client k and those after it hold together; the last row is for
+    nobody.
+    """
     table = np.zeros((groups.size + 1, width))
     table[-1, 0] = 1.0
     for k in range(groups.size - 1, -1, -1):
@@ -98,7 +100,7 @@ def _table(t: Tilted, groups: Integers, laws: list[Floats], width: int) -> Float
 
 @compiled
 def _sum(others: Floats, law: Floats) -> Floats:
-    """The law of a sum, cut to the size of the first."""
+    """Return the law of a sum, cut to the size of the first."""
     result = np.zeros(others.size)
     for k in range(law.size):
         for s in range(others.size - k):
@@ -136,7 +138,7 @@ def _one_by_one(table: Floats, laws: Floats, first: Integers, rest: int, unit: F
         for number in range(min(rest, first[k + 1] - first[k] - 1) + 1):
             weight = laws[first[k] + number] * table[k + 1, rest - number]
             if weight > 0.0:
-                chosen = number  # the last that is possible, where rounding has left something over
+                chosen = number  # the last possible number, if rounding left something over
             left -= weight
             if left < 0.0:
                 break

@@ -1,8 +1,8 @@
-"""A capped network by one integral on a circle: a few dozen points for any number of clients with small caps.
+"""Solve a capped network by one integral on a circle: a few dozen points for any number of clients with small caps.
 
-Independent clients with the tilted laws of `held` hold S tasks together; the network is what they do given S = C. With
-e = exp(i phi) and F_i(e) = E e^(X_i), the probability of S = C is the mean of prod F_i(e) e^(-C) over the circle, and
-every quantity is a mean with complex weights a_k ~ prod F_i(e_k) e_k^(-C) over points e_k, sum a_k = 1:
+Independent clients with the tilted laws of `held` hold S tasks together; the law of the network is their law given S =
+C. With e = exp(i phi) and F_i(e) = E e^(X_i), the probability of S = C is the mean of prod F_i(e) e^(-C) over the
+circle, and every quantity is a mean with complex weights a_k ~ prod F_i(e_k) e_k^(-C) over points e_k, sum a_k = 1:
 
     held_i    = sum a_k m_i(e_k),            m_i = (e F_i') / F_i
     entries_i = sum a_k e_k u_i(e_k),        u_i = w_i R_i / F_i,   R_i the part of F_i with room for one more task
@@ -10,7 +10,7 @@ every quantity is a mean with complex weights a_k ~ prod F_i(e_k) e_k^(-C) over 
 
 (w in the unit in which r = 1). `entries` are tasks sent to i per unit of time, `pending` the entries times the mean
 staleness. The points are equally spaced, so the error is P(S = C +- N) / P(S = C) and the like, N points in all, which
-Bernstein's inequality bounds; the arc ends where the integrand has fallen to nothing, which |F_i|^2 <= 1 - 2 c_i (1 -
+Bernstein's inequality bounds; the arc ends where the integrand is negligible, which |F_i|^2 <= 1 - 2 c_i (1 -
 cos phi) bounds, c_i the probability that two independent copies of X_i differ by exactly one, upwards.
 """
 
@@ -23,17 +23,17 @@ from sojourn.errors import InvalidInput
 from sojourn.timing.exact.held import NONE, Factors, Tilted
 from sojourn.types import Complexes, Floats
 
-_FALLEN = 41.5  # minus the log of what is left of the integrand where the arc ends, and of what the spacing leaves out
+_FALLEN = 41.5  # minus the log of the integrand where the arc ends, and of the error of the spacing
 _MOST = 2**24  # points
-_NEVER = 1e-100  # in place of a factor that is zero at a point, which is divided out again
+_NEVER = 1e-100  # stands for a factor that is zero at a point, and is divided out again
 
 
 @dataclass(frozen=True)
 class Path:
-    """The free choices; the answer must not depend on them."""
+    """The parameters of a path; the answer must not depend on them."""
 
     density: float
-    """Points, as a multiple of what is needed."""
+    """Number of points, as a multiple of what is needed."""
     shift: float
     """How far from the saddle point the circle is, in units of 1/sigma."""
 
@@ -44,20 +44,20 @@ SECOND = Path(density=1.13, shift=0.3)
 
 @hot
 def nonzero(F: complex) -> complex:
-    """F, or a number that is nearly nothing where F is zero, to be divided out again."""
+    """Return F, or a tiny number if F is zero, which is divided out again."""
     return F if abs(F.real) + abs(F.imag) > _NEVER else _NEVER + 0j
 
 
 @hot
 def inverse(F: complex) -> complex:
-    """1 / F, without the care for overflow that makes a compiled division slow."""
+    """Return 1 / F without the overflow checks that make a compiled division slow."""
     scale = 1.0 / (F.real * F.real + F.imag * F.imag)
     return complex(F.real * scale, -F.imag * scale)
 
 
 @hot
 def client(t: Tilted, i: int, e: complex) -> tuple[complex, complex, complex, complex, complex]:
-    """F, R, e F', e R', and the part of e F' that is in the queue."""
+    """Return F, R, e F', e R', and the part of e F' that is in the queue."""
     if t.cap[i] == 1:
         room = t.prob[t.first[i]] + 0j
         full = t.prob[t.first[i] + 1] * e
@@ -82,7 +82,7 @@ def client(t: Tilted, i: int, e: complex) -> tuple[complex, complex, complex, co
 
 @compiled
 def _product(t: Tilted, points: Complexes) -> tuple[Floats, Floats, Complexes]:
-    """Log modulus and phase of prod F_i, and U, at every point."""
+    """Return log modulus and phase of prod F_i, and U, at every point."""
     modulus, phase = np.zeros(points.size), np.zeros(points.size)
     room_for = np.zeros(points.size, dtype=np.complex128)
     for k in range(points.size):
@@ -109,7 +109,7 @@ def _product(t: Tilted, points: Complexes) -> tuple[Floats, Floats, Complexes]:
 
 @compiled_sum
 def _single(q: float, parts: Floats) -> tuple[float, float, float]:
-    """Re sum a_k / F, Re sum b_k / F and Re sum c_k / F^2 with F = 1 + q x_k: a client that holds one task at most."""
+    """Return Re sum a_k / F, Re sum b_k / F and Re sum c_k / F^2 with F = 1 + q x_k, for a client with a cap of 1."""
     real, imag, a_real, a_imag = parts[0], parts[1], parts[2], parts[3]
     b_real, b_imag, c_real, c_imag = parts[4], parts[5], parts[6], parts[7]
     first, second, third = 0.0, 0.0, 0.0
@@ -127,7 +127,7 @@ def _single(q: float, parts: Floats) -> tuple[float, float, float]:
 def _means(
     t: Tilted, points: Complexes, weight: Complexes, room_for: Complexes, parts: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """held, queue, entries and pending of one client of each group; `parts` are those of `_single`."""
+    """Return held, queue, entries and pending of one client of each group; `parts` are those of `_single`."""
     groups = t.cap.size
     held, queue, entries, pending = np.zeros(groups), np.zeros(groups), np.zeros(groups), np.zeros(groups)
     for i in range(groups):
@@ -164,7 +164,7 @@ class Circle:
     """U at every point."""
 
     def means(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """held, queue, entries, pending of one client of each group."""
+        """Return held, queue, entries and pending of one client of each group."""
         e, turned = self.points, self.weight * self.points
         rows = (e - 1, turned, turned * e * self.room_for, turned * e)
         parts = np.array([part for row in rows for part in (row.real, row.imag)])
@@ -172,7 +172,7 @@ class Circle:
 
 
 def circle(factors: Factors, population: int, at: tuple[float, float, float], path: Path) -> Circle:
-    """Points and weights on a circle near the saddle point."""
+    """Return points and weights on a circle near the saddle point."""
     log_r, spread, fall = at
     free = factors.cap == NONE
     gap = -float((factors.log_load[free] + log_r).max()) if free.any() else np.inf
@@ -185,10 +185,11 @@ def circle(factors: Factors, population: int, at: tuple[float, float, float], pa
 
 
 def _number(factors: Factors, population: int, spread: float, gap: float) -> float:
-    """Points on the whole circle, of which P(S = C +- N) is nothing: N^2 / (2 sigma^2 + 2 b N / 3) = 41.5.
+    """Return a number N of points on the whole circle for which P(S = C +- N) is negligible: N^2 / (2 sigma^2 + 2 b N /
+    3) = 41.5.
 
-    b is the largest cap, or for a client without one the scale of its geometric tail. With as many points as the sum
-    can be away from C nothing is left out at all.
+    b is the largest cap, or for a client without one the scale of its geometric tail. If there are as many points as S
+    can differ from C, the result has no such error at all.
     """
     largest = max(float(factors.cap.max()), 1.5 / gap if gap < np.inf else 0.0)
     half = _FALLEN / 3 * largest
@@ -197,13 +198,14 @@ def _number(factors: Factors, population: int, spread: float, gap: float) -> flo
 
 
 def _points(number: float, fall: float, population: int) -> tuple[Complexes, Floats]:
-    """The points from the real axis upwards, and C phi modulo 2 pi; no point is at phi = 0 or pi."""
+    """Return the points from the real axis upwards, and C phi modulo 2 pi; no point is at phi = 0 or pi."""
     half = int(np.ceil(number / 2))
     end = np.arccos(1 - _FALLEN / fall) if fall > _FALLEN / 2 else np.pi
     kept = min(half, int(np.ceil(half * end / np.pi)) + 1)
     if kept > _MOST:
         raise InvalidInput(
-            f"this network needs {kept:,} points on the circle, at most {_MOST:,} are taken; give a cap to the client "
+            f"this network needs {kept:,} points on the circle, more than the limit of {_MOST:,}; give a cap to the "
+            "client "
             "that holds nearly all tasks, or lower the concurrency"
         )
     odd = 2 * np.arange(kept, dtype=np.int64) + 1

@@ -1,4 +1,4 @@
-"""Second moments, laws and derivatives of a capped network, on the points that gave its means.
+"""Second moments, laws and derivatives of a capped network, from the points that gave its means.
 
 Symbols as in `circle`: a_k weights, e_k points, F_i, R_i, u_i, m_i, v_i, U. With D = e d/de and Q_i the part of D F_i
 that is in the queue, a change of log w_i turns F_i into D F_i, and a change of log mu_i turns it into -Q_i. Of
@@ -20,7 +20,7 @@ from sojourn.types import Complexes, Floats
 
 @hot
 def _second(t: Tilted, i: int, e: complex, by_rate: bool) -> tuple[complex, complex, complex, complex]:
-    """The changes of F, R, D F and D R; those of R and D R are 0 for a client that holds one task at most."""
+    """The changes of F, R, D F and D R; those of R and D R are 0 for a client that holds at most one task."""
     if t.cap[i] == 1:
         full = t.prob[t.first[i] + 1] * e * (-t.queued[t.first[i] + 1] if by_rate else 1.0)
         return full, 0j, full, 0j
@@ -48,7 +48,7 @@ def _second(t: Tilted, i: int, e: complex, by_rate: bool) -> tuple[complex, comp
 def _totals(
     t: Tilted, points: Complexes, room_for: Complexes, a: Floats, b: Floats, h: Floats
 ) -> tuple[Complexes, Complexes]:
-    """T and M at every point."""
+    """Return T and M at every point."""
     total, sums = np.empty(points.size, dtype=np.complex128), np.empty(points.size, dtype=np.complex128)
     for k in range(points.size):
         flow, mean, own = 0j, 0j, 0j
@@ -96,7 +96,7 @@ def _slopes(
 
 
 def gradient(circle: Circle, by_rate: bool, a: Floats, b: Floats, h: Floats, held: Floats) -> Floats:
-    """Derivative of J by log w_j, or by log mu_j, of one client of each group."""
+    """Return the derivative of J by log w_j, or by log mu_j, of one client of each group."""
     t, points = circle.tilted, circle.points
     coefficients = (np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(h))
     total, sums = _totals(t, points, circle.room_for, *coefficients)
@@ -119,7 +119,9 @@ def _spreads(t: Tilted, points: Complexes, held: Floats) -> tuple[Complexes, Com
 
 
 def covariances(circle: Circle, held: Floats) -> tuple[Floats, Floats]:
-    """Variance of what one client of each group holds, and covariance of two different clients by groups."""
+    """Return the variance of what one client of each group holds, and the covariance of two different clients by
+    groups.
+    """
     moved, own = _spreads(circle.tilted, circle.points, np.ascontiguousarray(held))
     pair = ((moved * circle.weight) @ moved.T).real
     return np.asarray(np.diag(pair) + (own @ circle.weight).real), np.asarray(pair)
@@ -145,7 +147,7 @@ def held_law(circle: Circle, group: int, most: int) -> Floats:
 
 
 def _free_law(t: Tilted, group: int, most: int) -> Floats:
-    """A geometric queue and a Poisson number on the links, together."""
+    """Return the law of a geometric queue plus a Poisson number on the links."""
     ratio, linked = float(t.ratio[group]), float(t.linked[group])
     number = np.arange(most + 1)
     if linked == 0:
@@ -163,7 +165,9 @@ def _follow(source: Floats, ratio: float) -> Floats:
 
 
 def queue_law(held: Floats, on_links: float) -> Floats:
-    """The law of the queue from that of all tasks: given k, j of them are on the links ~ (mu d)^j / j!, j <= k."""
+    """Return the law of the queue from that of all tasks: given k, j are on the links with weight (mu d)^j / j!, j <=
+    k.
+    """
     if on_links == 0:
         return held
     number = np.arange(held.size)

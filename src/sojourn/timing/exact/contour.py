@@ -1,7 +1,7 @@
-"""Contour quadrature: a closed network with very many different loads, in a few dozen passes whatever the population.
+"""Contour quadrature: solve a closed network with very many different loads in a few dozen passes, for any population.
 
-H_C, the normalising constant, is the coefficient of z^C in F(z) = exp(Z z) prod_i (1 - theta_i z)^(-n_i), so with
-z = r e^s an integral over a path around zero. On the points of the path every quantity is a mean with complex weights:
+H_C, the normalising constant, is the coefficient of z^C in F(z) = exp(Z z) prod_i (1 - theta_i z)^(-n_i), so with z = r
+e^s it is an integral over a path around zero. On the points of the path every quantity is a mean with complex weights:
 
     w_k ~ F(z_k) z_k^(-C) ds_k,  sum w_k = 1,   Lambda(C) = sum w_k z_k,   E_C[X_i] = sum w_k f_i(z_k),
     f_i(z) = theta_i z / (1 - theta_i z);   with C - 1 tasks the weights are w_k z_k / Lambda(C)
@@ -15,8 +15,8 @@ The path is not the circle |z| = r but, in s, a hyperbola through the same saddl
     s = a (cosh u - 1) + i b sinh u,   b about 2 / sigma, a/b = cot(angle),   trapezoidal rule in u.
 
 The poles lie to its right on the real axis and it bends towards them, so that every factor falls along it. On the
-circle a saturated queue falls only as 1/|s| and thousands of points would be needed; here 20 to 50 do in every regime.
-Below `FEW` tasks the hyperbola would leave the strip |Im s| < pi, and the whole circle is taken.
+circle the factor of a saturated queue falls only as 1/|s|, and thousands of points would be needed; here 20 to 50 are
+enough in every regime. Below `FEW` tasks the hyperbola would leave the strip |Im s| < pi, and the whole circle is used.
 """
 
 from collections.abc import Iterator
@@ -28,30 +28,30 @@ from sojourn.compiled import compiled, compiled_sum, inlined
 from sojourn.timing.exact import mva
 from sojourn.types import Complexes, Floats
 
-FEW = 32  # tasks below which the path is a circle
+FEW = 32  # with fewer tasks the path is a circle
 _CHUNK = 16  # points evaluated together
 _FALLEN = -39.5  # log of what is left of the integrand where the path ends
-_SLACK = 9.0  # of which this much may be lost when the same points serve lower populations,
-_AT_ONCE = 16_384  # at most so many
+_SLACK = 9.0  # how much of that may be lost when the same points are used for lower populations,
+_AT_ONCE = 16_384  # and for how many populations at most
 
 
 @dataclass(frozen=True)
 class Path:
-    """The free choices in a path; the answer must not depend on them."""
+    """The parameters of a path; the answer must not depend on them."""
 
     angle: float
-    """Between the arms and the real axis where no queue dominates, degrees."""
+    """Angle in degrees between the arms and the real axis if no queue dominates."""
     narrowing: float
-    """How much smaller the angle is where one queue holds nearly all tasks, degrees."""
+    """How many degrees smaller the angle is if one queue holds nearly all tasks."""
     width: float
     """b sigma."""
     step: float
-    """Distance of two points in u."""
+    """Distance between two points in u."""
     shift: float
     """How far left of the saddle point the path crosses the real axis, in units of 1/sigma."""
 
     def points(self, population: int, spread: float, top: float) -> Iterator[tuple[Complexes, Complexes]]:
-        """s_k and ds_k / i in chunks, from the real axis upwards; `top` is the largest q."""
+        """Yield s_k and ds_k / i in chunks, from the real axis upwards; `top` is the largest q."""
         if population < FEW:
             half = int((population + 50 / np.log1p(1 / top)) / (10 * self.step)) + 32
             turn = np.zeros(half + 1, dtype=np.complex128)
@@ -75,7 +75,9 @@ SECOND = Path(angle=72, narrowing=14, width=1.6, step=0.09, shift=0.25)
 
 @compiled_sum
 def _held(load: Floats, count: Floats, largest: float, top: float) -> tuple[float, float]:
-    """Sum n_i q_i and its derivative by the largest q: q_i = theta_i top / (largest + (largest - theta_i) top)."""
+    """Return the sum of n_i q_i and its derivative by the largest q: q_i = theta_i top / (largest + (largest - theta_i)
+    top).
+    """
     held = 0.0
     slope = 0.0
     for i in range(load.size):
@@ -86,7 +88,7 @@ def _held(load: Floats, count: Floats, largest: float, top: float) -> tuple[floa
 
 
 def saddle(load: Floats, count: Floats, delay: float, population: int) -> tuple[float, float]:
-    """The largest q, and sigma: Newton's method from the left on a concave function."""
+    """Return the largest q, and sigma, by Newton's method from the left on a concave function."""
     largest = float(load.max())
     away = delay / largest
     top = spread = 0.0
@@ -111,7 +113,7 @@ def _multiply(right: Floats, up: Floats, x: Floats, y: Floats) -> None:
 
 @compiled_sum
 def _log_products(tilted: Floats, count: Floats, real: Floats, imag: Floats, far: float) -> tuple[Floats, Floats]:
-    """Real and imaginary part (modulo 2 pi) of sum_i n_i log(1 - q_i x_k), |x_k| <= far.
+    """Return real and imaginary part (modulo 2 pi) of sum_i n_i log(1 - q_i x_k), |x_k| <= far.
 
     Small groups are multiplied together, and the logarithm is taken before the product could overflow.
     """
@@ -199,7 +201,7 @@ def _parts(values: Complexes) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """Points and weights for a network with `population` tasks; the mirror images below the real axis are implied."""
+    """Points and weights for a network with `population` tasks; mirror images below the real axis are implied."""
 
     population: int
     """C."""
@@ -244,8 +246,8 @@ class Contour:
     def covariance_with(self, count: Floats, weights: Floats, before: bool) -> tuple[Floats, float]:
         """Cov(W, X_j) and Cov(W, tasks on the delay), W the sum of w_i X_i over all queues; with C or C - 1 tasks.
 
-        All tasks together are constant, so w is taken relative to that of the longest queue (or of the delay, 0): else
-        the large parts would cancel.
+        The number of all tasks is constant, so w is taken relative to that of the longest queue (or of the delay, 0);
+        otherwise large numbers would cancel.
         """
         weight = self.weight_before if before else self.weight
         slope = self.tilted * (1 + self.tilted)
@@ -267,7 +269,7 @@ class Contour:
         return np.diag(pair) + self._own_variance(self.weight), pair
 
     def throughputs(self) -> Floats:
-        """Lambda(C), Lambda(C-1), ... as far down as these points serve."""
+        """Return Lambda(C), Lambda(C-1), ... as far down as these points are accurate."""
         reach = max(float(np.log(abs(1 + self.excess[-1]))), 1e-300)
         lower = int(min(0.7 * self.spread, _SLACK / reach, _AT_ONCE, self.population - 1))
         powers = np.exp(np.arange(lower + 2)[:, None] * np.log1p(self.excess)[None, :])
@@ -284,7 +286,7 @@ class Contour:
 
 
 def contour(load: Floats, count: Floats, delay: float, population: int, at: tuple[float, float], path: Path) -> Contour:
-    """Follow the path through the saddle point until the integrand has fallen to nothing."""
+    """Follow the path through the saddle point until the integrand is negligible."""
     top, spread = at
     top /= np.exp(path.shift / spread) * (1 + top) - top
     largest = float(load.max())
@@ -307,7 +309,7 @@ def contour(load: Floats, count: Floats, delay: float, population: int, at: tupl
 
 
 def certified(load: Floats, count: Floats, delay: float, population: int) -> tuple[Contour, Floats, Floats, float]:
-    """The first contour, its queues with C and C - 1 tasks, and a certified relative error.
+    """Return the first contour, its queues with C and C - 1 tasks, and a certified relative error.
 
     The error is the largest relative difference of a throughput or a mean queue from a second path with other points,
     or the relative defect of sum_i n_i E[X_i] + Z Lambda = C if that is larger.
@@ -325,7 +327,7 @@ def certified(load: Floats, count: Floats, delay: float, population: int) -> tup
 
 @compiled
 def _apart(ours: Floats, theirs: Floats) -> float:
-    """The largest relative difference; NaN and infinity count as infinite."""
+    """Return the largest relative difference; NaN and infinity count as infinite."""
     largest = 0.0
     for i in range(ours.size):
         apart = abs(ours[i] - theirs[i])
@@ -335,7 +337,7 @@ def _apart(ours: Floats, theirs: Floats) -> float:
 
 
 def throughputs(load: Floats, count: Floats, delay: float, population: int) -> Iterator[Floats]:
-    """Lambda(C), Lambda(C-1), ..., Lambda(1) in pieces, each piece from a contour of its own."""
+    """Yield Lambda(C), Lambda(C-1), ..., Lambda(1) in pieces, each piece from its own contour."""
     while population >= FEW:
         at = saddle(load, count, delay, population)
         piece = contour(load, count, delay, population, at, FIRST).throughputs()

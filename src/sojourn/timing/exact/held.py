@@ -1,4 +1,4 @@
-"""How many tasks one client holds in a capped network, by itself: the factor of the stationary law that is its own.
+"""How many tasks one client holds in a capped network: its own factor of the stationary law.
 
 With k tasks at client i, on its links, in its queue or in service, the factor is
 
@@ -7,7 +7,7 @@ With k tasks at client i, on its links, in its queue or in service, the factor i
 where w_i is the weight, mu_i the rate, d_i the mean time on both links, b_i the cap. Multiplied by r^k and divided by
 their sum, the factors are probabilities: the law of client i *tilted* by r. The network holds C tasks in all, so its
 law is that of independent clients with tilted laws, given that together they hold C; and r may be chosen freely. At
-the saddle point the mean of the sum is C. Only tilted laws are ever computed with: no factor overflows.
+the saddle point the mean of the sum is C. The code computes only with tilted laws, so that no factor overflows.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ import numpy as np
 from sojourn.compiled import compiled
 from sojourn.types import Floats, Integers
 
-NONE = -1  # the cap of a client that may hold any number of tasks
-_CLOSE = 1e-3  # how near the saddle point, in standard deviations
+NONE = -1  # cap of a client that may hold any number of tasks
+_CLOSE = 1e-3  # accuracy of the saddle point, in standard deviations
 
 
 class Tilted(NamedTuple):
@@ -29,11 +29,11 @@ class Tilted(NamedTuple):
     weight: Floats
     """w_i r."""
     clients: Floats
-    """Clients in the group."""
+    """Number of clients in the group."""
     cap: Integers
     """b_i, or NONE."""
     first: Integers
-    """Where the numbers of the group begin in `prob` and `queued`; caps of NONE have none."""
+    """Where the numbers of the group begin in `prob` and `queued`; groups with cap NONE have none there."""
     prob: Floats
     """Probability of k = 0..b_i tasks."""
     queued: Floats
@@ -61,7 +61,7 @@ class Factors:
 
     @classmethod
     def of(cls, weights: Floats, rate: Floats, link_time: Floats, count: Integers, cap: Integers) -> "Factors":
-        """From arrays with one value for each group."""
+        """Make the factors from arrays with one value per group."""
         size = np.where(cap == NONE, 0, cap + 1)
         first = np.cumsum(size) - size
         with np.errstate(divide="ignore"):
@@ -78,11 +78,11 @@ class Factors:
         return float(np.inf) if (self.cap == NONE).any() else float((self.count * self.cap).sum())
 
     def moments(self, log_r: float) -> tuple[float, float, float]:
-        """Mean and variance of the sum of all tilted clients, and what says how fast its Fourier transform falls."""
+        """Return mean and variance of the sum of all tilted clients, and how fast its Fourier transform falls."""
         return _moments(self.count, self.cap, self.first, self.log_factor, self.log_load, self.log_link, log_r)
 
     def tilted(self, log_r: float) -> Tilted:
-        """The laws tilted by r."""
+        """Return the laws tilted by r."""
         prob = np.empty(self.log_factor.size)
         _tilt(self.cap, self.first, self.log_factor, log_r, prob)
         free = self.cap == NONE
@@ -92,9 +92,9 @@ class Factors:
         return Tilted(weight, self.count, self.cap, self.first, prob, self.queued, ratio, linked)
 
     def saddle(self, population: int) -> tuple[float, float, float]:
-        """Log of the r at which the clients hold C tasks on average; sigma, and the speed of the fall.
+        """Return the log of the r at which clients hold C tasks on average, sigma, and the speed of the fall.
 
-        Where the network is full no r does, and half a task is left out.
+        If the network is full no such r exists, and half a task is left out.
         """
         free = self.cap == NONE
         end = -float(self.log_load[free].max()) if free.any() else np.inf
@@ -107,7 +107,7 @@ class Factors:
 
 
 def _root(moments: Callable[[float], tuple[float, float]], target: float, start: float, end: float) -> float:
-    """Where the mean is the target: Newton's method, halving where it would leave what is known to hold the root."""
+    """Find where the mean equals the target, by Newton's method with bisection when it would leave the bracket."""
     low, high, x, reach = -np.inf, end, start, 1.0
     for _ in range(400):
         mean, variance = moments(x)
@@ -127,7 +127,7 @@ def _root(moments: Callable[[float], tuple[float, float]], target: float, start:
 def _fill(
     cap: Integers, first: Integers, log_load: Floats, log_link: Floats, log_factor: Floats, queued: Floats
 ) -> None:
-    """f(k) = theta f(k-1) + (w d)^k / k!, and the mean number in the queue given k, in the same way."""
+    """f(k) = theta f(k-1) + (w d)^k / k!, and in the same way the mean number in the queue given k."""
     for i in range(cap.size):
         on_links = 0.0
         for k in range(1, cap[i] + 1):

@@ -3,9 +3,9 @@
 Symbols: theta_i = p_i / mu_i load, C population, X_i queue (waiting and in service), Z delay, Lambda throughput, H_c
 normalising constant with Lambda(c) = H_{c-1} / H_c.
 
-Two roads to the same numbers: mean value analysis in O(groups * C), exact up to rounding, and contour quadrature in
-O(groups) passes that do not depend on C, with a certified error. `ClosedNetwork.solve` takes the first where it is
-quick, and also where the second cannot certify its result.
+There are two ways to the same numbers: mean value analysis takes O(groups * C) and is exact up to rounding; contour
+quadrature takes O(groups) passes that do not depend on C, with a certified error. `ClosedNetwork.solve` takes the first
+if it is quick, and also if the second cannot certify its result.
 """
 
 from abc import ABC, abstractmethod
@@ -26,21 +26,21 @@ Progress = Callable[[int, int], None]
 Solver = Literal["mva", "contour", "circle"]
 
 _SEGMENT = 100_000_000  # group updates between two reports of progress
-_QUICK = 20_000_000  # group updates that mean value analysis may take, when the solver is free
-_PER_TASK = 16  # what a task costs beside its group updates, in group updates
-_MANY = 256  # tasks from which a contour may be cheaper, however many groups there are
+_QUICK = 20_000_000  # most group updates for mean value analysis, if the solver may be chosen
+_PER_TASK = 16  # further cost of a task, in group updates
+_MANY = 256  # from this many tasks on a contour may be cheaper, for any number of groups
 _TRUSTED = 1e-10  # certified error up to which a contour is accepted
-_NOTHING = 1e-30  # a probability below which the tail of a queue is not followed
+_NOTHING = 1e-30  # below this probability the tail of a queue is ignored
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedNetwork(ABC):
-    """The stationary network with `population` tasks, by groups of equal queues."""
+    """A solved stationary network with `population` tasks, by groups of equal queues."""
 
     load: Floats
-    """theta of one queue of each group."""
+    """Load theta of one queue of each group."""
     count: Floats
-    """Queues in each group."""
+    """Number of queues in each group."""
     delay: float
     """Mean time that a task spends away from all queues, per cycle."""
     population: int
@@ -54,7 +54,7 @@ class ClosedNetwork(ABC):
     queue_before: Floats
     """E_{C-1}[X_i], the queue that an arriving task finds."""
     solver: Solver
-    """How it was solved."""
+    """The solver that was used."""
     error: float
     """Relative error of throughput and queues: certified by a second contour; rounding for mean value analysis."""
 
@@ -67,7 +67,7 @@ class ClosedNetwork(ABC):
         progress: Progress | None = None,
         solver: Solver | None = None,
     ) -> "ClosedNetwork":
-        """Solve by the cheaper solver that is certain, or by the one named."""
+        """Solve the network with the solver named, or with the cheapest one that certifies its result."""
         if solver not in (None, "mva", "contour"):
             raise InvalidInput(f"solver must be mva or contour, got '{solver}'; leave it out to have it chosen")
         theta = np.ascontiguousarray(load, dtype=np.float64)
@@ -169,15 +169,15 @@ class MeanValueNetwork(ClosedNetwork):
         return self.flows
 
     def covariances(self) -> tuple[Floats, Floats]:
-        """In O(groups^2 C)."""
+        """Return the same in O(groups^2 C)."""
         return mva.covariances(self.load, self.count, self.delay, self.flows, self.population)
 
     def throughput_gradient(self) -> Floats:
-        """Lambda (E_{C-1}[X_j] - E_C[X_j])."""
+        """Return Lambda (E_{C-1}[X_j] - E_C[X_j])."""
         return self.throughput * (self.queue_before - self.queue)
 
     def queue_gradient(self, weights: Floats, before: bool = False) -> tuple[Floats, float]:
-        """In O(groups * C)."""
+        """Return the same in O(groups * C)."""
         population = self.population - 1 if before else self.population
         values = np.ascontiguousarray(weights, dtype=np.float64)
         if population == 0:
@@ -208,19 +208,19 @@ class ContourNetwork(ClosedNetwork):
 
     @cached_property
     def throughput_by_population(self) -> Floats:
-        """From a contour for every few hundred populations; only this one costs more as C grows."""
+        """Return Lambda(c) from one contour per few hundred populations; only this quantity costs more as C grows."""
         return np.concatenate([*self._throughputs(), [0.0]])[::-1]
 
     def covariances(self) -> tuple[Floats, Floats]:
-        """In O(groups^2)."""
+        """Return the same in O(groups^2)."""
         return self.contour.covariances()
 
     def throughput_gradient(self) -> Floats:
-        """Without the difference of two nearly equal queues."""
+        """Return the same without subtracting two nearly equal queues."""
         return self.throughput * self.contour.change()
 
     def queue_gradient(self, weights: Floats, before: bool = False) -> tuple[Floats, float]:
-        """In O(groups)."""
+        """Return the same in O(groups)."""
         if before and self.population == 1:
             return np.zeros(self.load.size), 0.0
         return self.contour.covariance_with(self.count, np.asarray(weights, dtype=np.float64), before)

@@ -5,7 +5,8 @@ L_i(c) mean queue of one client with c tasks in the network, Lambda(c) throughpu
 
     t_i(c) = theta_i (1 + L_i(c-1)),   Lambda(c) = c / (Z + sum_i n_i t_i(c)),   L_i(c) = Lambda(c) t_i(c)
 
-Only additions and products of positive numbers: stable at any size. One pass over the groups for each task.
+It uses only sums and products of positive numbers, so it is stable at any size. It takes one pass over the groups per
+task.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from sojourn.compiled import compiled, compiled_sum
 from sojourn.types import Floats
 
-_BLOCK = 64  # clients whose tails are followed together
+_BLOCK = 64  # clients whose tails are computed together
 
 
 @compiled_sum
@@ -22,7 +23,7 @@ def advance(
 ) -> None:
     """Go from population `done` to `stop`; `stretch` holds t(done), `throughput[c]` is filled for the new c."""
     flow = throughput[done]
-    single = np.all(count == 1.0)  # then a quarter of the work, reading and multiplying counts, can be left out
+    single = np.all(count == 1.0)  # then reading and multiplying counts, a quarter of the work, can be left out
     for population in range(done + 1, stop + 1):
         total = delay
         if single:
@@ -59,8 +60,9 @@ def covariance_with_queues(
 ) -> Floats:
     """Cov(W, X_j) for one client j of each group, W = sum_i w_i X_i, from E_c[W] in `expected`.
 
-    E[W; X_j >= k] = P(X_j >= k) (E_{C-k}[W] + k w_j) and E[X_j] = sum_k P(X_j >= k); taken about E_C[W] so that
-    the large parts cancel before they are summed. Blocks of clients go together until the tails of all are nothing.
+    E[W; X_j >= k] = P(X_j >= k) (E_{C-k}[W] + k w_j) and E[X_j] = sum_k P(X_j >= k); the means are taken relative to
+    E_C[W], so that large numbers cancel before they are summed. Clients are handled in blocks until the tails of all
+    are negligible.
     """
     result = np.zeros(load.size)
     tail = np.empty(_BLOCK)

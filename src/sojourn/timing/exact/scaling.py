@@ -1,4 +1,4 @@
-"""The paper's limit regimes for two and three clusters, each value labelled as what it is.
+"""The paper's limit regimes for two and three clusters; each value is labelled as exact, limit or bound.
 
 Symbols: theta_i = p_i / mu_i; the n_s slow clients have the largest load and saturate; the n_f near ones (the fast
 cluster of two, the medium one of three) are close to it: c = (C + 1)(theta_s / theta_f - 1).
@@ -12,8 +12,8 @@ clients' total s, in units of 1/(theta_s/theta_f - 1), therefore gets the densit
 The paper has Gamma(c) = P(n_f + 2, c) / P(n_f + 1, c) there, P the regularised lower incomplete gamma function: it
 drops the slow factor and counts one client too many; both tend to 1 for large c. Its delay bound is lambda/mu_i
 (E[X_i] + 1) with lambda the sum of the rates; with three clusters it takes the fast queues as empty and counts the fast
-clients' rates with P(X_f > 0), which is no bound any more. The closed forms that it prints set Gamma = 1 and drop the
-"+1".
+clients' rates with P(X_f > 0), which is then not a bound any more. The closed forms that it prints set Gamma = 1 and
+drop the "+1".
 """
 
 import math
@@ -29,12 +29,12 @@ from sojourn.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class Regime:
-    """Values for one client of each group, in the fleet's order, named by what they are."""
+    """Values of the limit regime and exact values for one client of each group, in the fleet's order."""
 
     gamma_paper: float
     """Gamma(c) of the paper."""
     gamma_limit: float
-    """What the scaled near queue really tends to."""
+    """The true limit of the scaled near queue."""
     queue_paper: Floats
     """Mean queue by the paper's limit."""
     queue_limit: Floats
@@ -44,19 +44,19 @@ class Regime:
     staleness_printed: Floats
     """The closed form printed in the paper: Gamma = 1, without the +1; NaN where it would be negative."""
     staleness_paper: Floats
-    """The paper's delay bound with its own limit and lambda (a bound with two clusters deep in saturation only)."""
+    """The paper's delay bound with its own limit and lambda (a bound only for two clusters deep in saturation)."""
     staleness_bound: Floats
     """sum of all rates / mu_i (E_{C-1}[X_i] + 1): the bound behind it, valid for any C (bound, inclusive count)."""
     staleness_exact: Floats
     """Mean staleness, conditional reading, strictly between (exact; the inclusive count is one more)."""
     throughput_paper: float
-    """lambda as the paper counts it."""
+    """The throughput lambda as the paper counts it."""
     throughput_exact: float
     """Lambda(C) (exact)."""
 
 
 def gamma_paper(near: int, c: float) -> float:
-    """Gamma(c) = P(near + 2, c) / P(near + 1, c), as the paper has it.
+    """Return Gamma(c) = P(near + 2, c) / P(near + 1, c), as the paper has it.
 
     >>> round(gamma_paper(5, 200.2), 6)
     1.0
@@ -72,7 +72,7 @@ def gamma_paper(near: int, c: float) -> float:
 
 
 def gamma_limit(near: int, slow: int, c: float) -> float:
-    """The limit of the near clients' mean queue times theta_s/theta_f - 1.
+    """Return the limit of the near clients' mean queue times theta_s/theta_f - 1.
 
     >>> round(gamma_limit(1, 1, 1.0), 6)
     0.418023
@@ -98,7 +98,10 @@ def _check(near: int, slow: int, c: float) -> None:
 
 
 def regime(analysis: Analysis) -> Regime:
-    """The limit regime of a fleet with two or three groups of different loads, beside the exact values."""
+    """Return the paper's limit regime of a fleet with two or three groups of different loads, with the exact values.
+
+    `analysis` is the result of `analyze` for the fleet and plan. Raises an error for other fleets.
+    """
     fleet, plan = analysis.fleet, analysis.plan
     load = plan.sampling / fleet.rate
     order = np.argsort(load)
@@ -107,8 +110,20 @@ def regime(analysis: Analysis) -> Regime:
             f"the limit regimes need 2 or 3 groups with different loads p/rate, got {fleet.groups} groups "
             f"with loads {np.array2string(load[:4], precision=4)}; the exact values hold for any fleet"
         )
+    if np.isfinite(plan.cap).any():
+        raise InvalidInput(
+            "the limit regimes are those of clients that may hold any number of tasks, this plan has a cap; "
+            "leave the cap out, or the limits"
+        )
     if analysis.network.delay > 0:
-        raise InvalidInput("the limit regimes know no links, this fleet has some; the exact values hold for any fleet")
+        raise InvalidInput(
+            "the limit regimes do not model links, this fleet has some; the exact values hold for any fleet"
+        )
+    if np.isfinite(analysis.server_rate):
+        raise InvalidInput(
+            f"the limit regimes are those of a server that applies updates in no time, got {analysis.server_rate:g} "
+            "updates per unit of time; leave the server's rate out, or the limits"
+        )
     near, slow = int(order[-2]), int(order[-1])
     excess = float(load[slow] / load[near] - 1)
     tasks = plan.concurrency + 1
@@ -138,7 +153,9 @@ def regime(analysis: Analysis) -> Regime:
 
 
 def _queues(analysis: Analysis, near: int, slow: int, near_queue: float, tasks: float) -> Floats:
-    """Near clients hold `near_queue` each, the slow ones share the rest (NaN if there is none), others are empty."""
+    """Return queues: near clients hold `near_queue` each, slow ones share the rest (NaN if
+    negative), others are empty.
+    """
     count = analysis.fleet.count
     queues = np.zeros(analysis.fleet.groups)
     queues[near] = near_queue

@@ -1,1 +1,1 @@
-"""A fleet from what a trace shows."""
+"""Fit a fleet to a trace or to a log of durations."""

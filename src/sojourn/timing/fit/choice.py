@@ -1,9 +1,9 @@
-"""Which law: likelihoods with a price on each parameter, and a test of what was chosen.
+"""Choose a law by its likelihood, with a penalty for each parameter, and test the chosen law.
 
-A law with a parameter must earn half of max(4, log n) in log-likelihood (BIC, and more for few durations) before it is
-preferred to the exponential law. The chosen law is tested by the Kolmogorov-Smirnov distance to the durations
+A law with a parameter is preferred to the exponential law only if its log-likelihood is larger by half of max(4, log n)
+(BIC, and more for few durations). The chosen law is tested by the Kolmogorov-Smirnov distance to the durations
 (Kaplan and Meier's estimate where some were cut off); its p-value comes from samples of the law that are cut off and
-fitted in the same way, so that it knows about the fitted rates and parameter. The samples are drawn until ten are
+fitted in the same way, so that it accounts for the fitted rates and parameter. The samples are drawn until ten are
 farther from their fit than the data (Besag and Clifford), at most 199.
 """
 
@@ -18,12 +18,12 @@ from sojourn.timing.fit.likelihood import FITTED, Fitted, Sample, of_family, of_
 from sojourn.types import Floats
 
 CANDIDATES = ("exponential", *FITTED)
-TESTED = 2000  # durations that a test looks at: what it does not see at this size does not matter to a queue
+TESTED = 2000  # durations that a test uses: a misfit too small to see at this size does not matter to a queue
 SAMPLES = 199
 FARTHER = 10
 FEWEST_TESTED = 8
 FEWEST_FITTED = 5
-ENOUGH = 100  # durations before a law may be refused
+ENOUGH = 100  # fewest durations for rejecting a law
 REFUSED = 0.01
 EQUAL = 1e-9
 RIVAL = 3.0  # log-likelihood within which another law may be the true one
@@ -37,18 +37,20 @@ class Choice:
     distance: float = nan
     """Kolmogorov-Smirnov distance between law and durations; NaN = too few."""
     p_value: float = nan
-    """Chance of a larger distance if the law were true; NaN = not tested."""
+    """Probability of a larger distance if the law were true; NaN = not tested."""
     fits: bool = True
-    """False where the durations speak clearly against a law that was asked for."""
+    """False if the durations clearly contradict a law that the user asked for."""
     refused: "Choice | None" = None
-    """The best law with a formula, where it did not fit and the empirical law took its place."""
+    """The best law with a formula, if it did not fit and the empirical law replaced it."""
     likelihood: float = nan
     scv: float = nan
     """Squared coefficient of variation, averaged over the laws that compete; NaN = the law's own."""
     shown: tuple[float, float] = (0.0, 0.0)
-    """The same as the durations show it, and with one more as long as the longest; 0 = the law is given."""
+    """The same from the durations themselves, and with one more duration as long as the longest; 0
+    = the law is given.
+    """
     rivals: tuple[Fitted, ...] = ()
-    """The best laws of the families that compete; none where there is one law, given or sure."""
+    """The best laws of the families that compete; empty if the law is given or certain."""
     error: float = 0.0
     """Standard error of the logarithm of the law's parameter; 0 = not fitted."""
 
@@ -56,10 +58,10 @@ class Choice:
 def choose(
     sample: Sample, wanted: Law | str, same: float = EQUAL, most: int = MOST_DURATIONS, among: int = 1
 ) -> Choice:
-    """The law of a sample: as `wanted`, of the wanted family, or for `auto` whichever explains it best.
+    """Return the law of a sample: the law or family `wanted`, or for `auto` the one that explains it best.
 
-    `same` is the relative difference up to which durations are equal, `most` the values of an empirical law, `among`
-    the samples that are looked at: of many that fit some seem not to.
+    `same` is the relative difference up to which durations count as equal, `most` the most values of an empirical law,
+    and `among` the number of samples tested, since among many samples that fit some seem not to.
     """
     if isinstance(wanted, Law):
         return _given(wanted, sample, same, among) if sample.size else Choice(wanted)
@@ -99,9 +101,9 @@ def _given(law: Law, sample: Sample, same: float, among: int) -> Choice:
 
 
 def _refused(choice: Choice, size: int, among: int) -> bool:
-    """Whether a law does not fit: by its p-value, and by Kolmogorov's bound for the worst of several samples.
+    """Whether to reject a law, by its p-value and by Kolmogorov's bound for the worst of several samples.
 
-    The bound is taken at 0.77 of its height, which is what fitted parameters leave of it.
+    The bound is multiplied by 0.77, because fitted parameters make distances smaller.
     """
     bound = 0.77 * np.sqrt(np.log(2 * among / REFUSED) / (2 * min(size, TESTED)))
     return bool(choice.p_value < REFUSED and size >= ENOUGH and choice.distance > bound)
@@ -116,7 +118,7 @@ def _equal_in_blocks(sample: Sample, same: float) -> bool:
 
 
 def empirical(sample: Sample, most: int, refused: Choice | None = None) -> Choice:
-    """The law of the durations themselves, at most `most` of their quantiles."""
+    """Return the law of the durations themselves, with at most `most` of their quantiles."""
     points, mass = product_limit(sample.value, sample.finished)
     level = np.cumsum(mass) / mass.sum()
     size = min(sample.size, most)
@@ -126,9 +128,9 @@ def empirical(sample: Sample, most: int, refused: Choice | None = None) -> Choic
 
 
 def product_limit(value: Floats, finished: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Kaplan and Meier's estimate: the finished durations in order, and the probability of each.
+    """Return Kaplan and Meier's estimate: the finished durations in order, and the probability of each.
 
-    What was cut off hands its share on to the longer ones:
+    A duration that was cut off passes its share on to the longer ones:
 
     >>> product_limit(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, True]))
     (array([1., 3., 4.]), array([0.25 , 0.375, 0.375]))
@@ -142,7 +144,7 @@ def product_limit(value: Floats, finished: NDArray[np.bool_]) -> tuple[Floats, F
 
 
 def distance_to(law: Law, sample: Sample, log_rate: Floats) -> float:
-    """Kolmogorov-Smirnov distance between a law and the durations, each block at its rate."""
+    """Return the Kolmogorov-Smirnov distance between a law and the durations, each block at its rate."""
     points, mass = product_limit(sample.value * np.exp(log_rate)[sample.block], sample.finished)
     after = np.cumsum(mass)
     expected = -np.expm1(law.log_survival(points))
@@ -153,7 +155,7 @@ def distance_to(law: Law, sample: Sample, log_rate: Floats) -> float:
 
 
 def tested(best: Fitted, sample: Sample, fitted: bool) -> Choice:
-    """Distance and p-value of a law."""
+    """Return a law with its distance and p-value."""
     law = best.law
     distance = distance_to(law, sample, best.log_rate)
     if sample.freedom < FEWEST_TESTED:
@@ -177,6 +179,6 @@ def _refit(law: Law, sample: Sample, fitted: bool) -> Fitted:
 
 
 def _like(sample: Sample, fitted: Fitted, rng: np.random.Generator) -> Sample:
-    """A sample of the fitted law, cut off as the given one."""
+    """Return a sample of the fitted law, cut off like the given one."""
     value = fitted.law.draw(rng, sample.value.size) / np.exp(fitted.log_rate)[sample.block]
     return Sample.of(np.minimum(value, sample.room), sample.room, value <= sample.room, sample.block)

@@ -4,8 +4,8 @@ r"""Drift: whether rates change from the beginning of a trace to its end.
     r       1 - rate x, or 1 - rate E[X | X > x] where the service was not seen to its end: zero on average
     beta    slope of the log rate in time:  sum (t - m) r / sum (t - m)^2
 
-Its variance is the larger of what the law says and what the residuals r show. Slopes of all units are weighed by their
-variances into one; units by themselves are judged too, since they may drift apart.
+Its variance is the larger of the law's and that of the residuals r. The slopes of all units are averaged with weights
+by their variances; each unit is also tested separately, since units may drift in different directions.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from sojourn.laws.law import Law
 from sojourn.timing.fit.units import Rows
 from sojourn.types import Floats
 
-FEWEST = 30  # services of a unit that is judged by itself
-NOTICED = 0.01  # p-value
+FEWEST = 30  # fewest services of a unit that is tested separately
+NOTICED = 0.01  # p-value below which a drift is reported
 
 
 @dataclass(frozen=True)
@@ -27,27 +27,27 @@ class Drift:
     """Changes of rates over a trace, relative to their beginning."""
 
     change: Floats
-    """Of each unit; NaN = too few services."""
+    """Change of each unit's rate; NaN = too few services."""
     error: Floats
     """Standard error of the logarithm of 1 + change."""
     overall: float
-    """Of all units together."""
+    """Change of all units together."""
     p_value: float
-    """Chance of as large a change if no rate changed; NaN = too few services."""
+    """Probability of as large a change if no rate changed; NaN = too few services."""
 
     @property
     def noticed(self) -> bool:
-        """Whether chance alone hardly explains it."""
+        """Whether the change is too large to be explained by chance."""
         return bool(self.p_value < NOTICED)
 
     def of_their_own(self) -> list[int]:
-        """Units whose own change is noticed."""
+        """Return the units whose own change is too large for chance."""
         chance = self.change.size * _chance(np.log1p(self.change) / self.error)
         return np.flatnonzero(chance < NOTICED).tolist()
 
 
 def drift_of(rows: Rows, rate: Floats, laws: Sequence[Law], scv: Floats, span: float) -> Drift:
-    """The drift of each unit's rate over the time `span`."""
+    """Return the drift of each unit's rate over the time `span`, in seconds."""
     units = rate.size
     size = np.bincount(rows.unit, minlength=units)
     middle = np.bincount(rows.unit, rows.began, units) / np.maximum(size, 1)
@@ -86,7 +86,7 @@ def _residuals(rows: Rows, rate: Floats, laws: Sequence[Law]) -> Floats:
 
 
 def of_drift(drift: Drift, names: Sequence[str]) -> list[str]:
-    """What a reader should know where rates change."""
+    """Return a note if rates change."""
     if not drift.noticed:
         return []
     own = drift.of_their_own()
@@ -95,5 +95,5 @@ def of_drift(drift: Drift, names: Sequence[str]) -> list[str]:
     who = f"{', '.join(each)}{more}" if own else f"all together {drift.overall:+.0%}"
     return [
         f"rates change from the beginning of the trace to its end, by about {who} (p = {drift.p_value:.1g}), and the "
-        "fitted ones lie between; latest = 0.25 (--latest 0.25) fits the last quarter of the time alone"
+        "fitted ones lie between; latest = 0.25 (--latest 0.25) fits only the last quarter of the time"
     ]

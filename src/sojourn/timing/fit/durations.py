@@ -1,15 +1,15 @@
-"""Durations of one kind, as they were observed: finished ones as sums, all as far as a fair sample goes.
+"""Observed durations of one kind: sums over the finished ones, and a fair sample of all.
 
-`Counts` are those of periodic calls with several local steps: a row tells how many steps were done in how long, not how
-long one took.
+`Counts` are for periodic calls with several local steps: a row tells how many steps were done in which time, not how
+long one step took.
 
     w, t   whole steps of a row, and the time in which they were done (with the step that the call cut short)
 
-For exponential service the likelihood of a rate is rate^(sum w) exp(-rate sum t), whether the client had done all
-its steps or was interrupted: as for so many finished durations of that total. Other laws cannot be told from such
-rows; that the counts are not those of exponential service can, by their dispersion, sum (w - rate t)^2 / (rate sum t),
-which is about one (a client that stops after its last step is a stopping time). Where it is larger, intervals are
-wider by it.
+For exponential service the likelihood of a rate is rate^(sum w) exp(-rate sum t), whether the client had done all its
+steps or was interrupted: the same as for sum w finished durations of that total. Such rows cannot identify other laws,
+but their dispersion can show that service is not exponential. It is sum (w - rate t)^2 / (rate sum t), which is about
+one for exponential service (a client that stops after its last step is a stopping time). If it is larger, intervals are
+widened by it.
 """
 
 from dataclasses import dataclass, replace
@@ -32,25 +32,25 @@ class Kept(NamedTuple):
     value: Floats
     began: Floats
     until: Floats
-    """When it would have been cut off; inf = at the end of the trace."""
+    """When each would have been cut off; inf = at the end of the trace."""
     work: Floats
     key: Floats
 
     def at(self, picked: NDArray[Any]) -> "Kept":
-        """Some of them."""
+        """Return some of them."""
         return Kept(*[column[picked] for column in self])
 
     def followed_by(self, more: "Kept") -> "Kept":
-        """These and others."""
+        """Return these and others."""
         return Kept(*[np.concatenate(pair) for pair in zip(self, more, strict=True)])
 
 
 @dataclass(frozen=True)
 class Durations:
-    """What was observed of one kind of duration (service or uplink), for each client or kept row."""
+    """The observations of one kind of duration (service or uplink), per client or per kept row."""
 
     finished: Integers
-    """Finished durations of each client."""
+    """Number of finished durations of each client."""
     total: Floats
     """Their sum, each divided by its work."""
     work: Floats
@@ -58,20 +58,22 @@ class Durations:
     kept: Kept
     """A uniform sample of the finished durations of each unit."""
     unfinished: Integers
-    """Durations of each client that were not seen to their end."""
+    """Number of durations of each client that were not seen to their end."""
     running: Integers
-    """Units of the durations that were not seen to their end, one entry each; of very many a uniform sample."""
+    """Units of the durations that were not seen to their end, one entry each; a uniform sample if
+    there are very many.
+    """
     age: Floats
     """How long these had been running, divided by their work."""
     began: Floats
     """When they began."""
     weight: Floats
-    """How many each of them stands for."""
+    """How many durations each entry stands for."""
     cut: Flags
-    """Whether it was cut off before the end of the trace."""
+    """Whether each was cut off before the end of the trace."""
 
     def without(self, units: Flags) -> "Durations":
-        """The same, without what was observed of some units; the units are the rows of the sums."""
+        """Return the same without the observations of some units; the units are the rows of the sums."""
         rows = ~units[self.running]
         return Durations(
             finished=np.where(units, 0, self.finished),
@@ -88,7 +90,7 @@ class Durations:
 
 
 def by_group(durations: Durations, group: Integers) -> Durations:
-    """The same durations, added up over the clients of each group."""
+    """Return the same durations, added up over the clients of each group."""
     size = int(group[-1]) + 1
 
     def add(column: NDArray[Any]) -> Floats:
@@ -111,7 +113,7 @@ class Counts:
     steps: Floats
     time: Floats
     squares: Floats
-    """Sums of w^2, w t and t^2, a row each."""
+    """Sums of w^2, w t and t^2, one row each."""
     interrupted: Floats
     """Rows whose client had not done all its steps."""
     several: bool
@@ -119,12 +121,12 @@ class Counts:
 
     @classmethod
     def none(cls) -> "Counts":
-        """No rows yet."""
+        """Return counts without any rows."""
         empty = np.zeros(0)
         return cls(empty, empty, empty, np.zeros((3, 0)), empty, several=False)
 
     def plus(self, piece: Trace, ends: Ends, clients: int, planned: int) -> "Counts":
-        """With the rows of one more piece; `planned` are the local steps of a task, 0 = not said."""
+        """Return the counts with the rows of one more piece; `planned` are the local steps per task, 0 = not stated."""
         whole = ends.finished | ends.cut
         client, w = piece.client[whole], piece.work[whole].astype(np.float64)
         t = (ends.at - piece.started_at)[whole]
@@ -142,18 +144,20 @@ class Counts:
         )
 
     def dispersion(self) -> tuple[float, float]:
-        """Of the counts around their clients' rates, and the standard error of it where service is exponential."""
+        """Return the dispersion of the counts around their clients' rates, and its standard error for exponential
+        service.
+        """
         seen = self.steps > 0
         rate = self.steps[seen] / self.time[seen]
         ww, wt, tt = self.squares[:, seen]
-        expected = float((rate * self.time[seen] * (1 - 1 / self.rows[seen])).sum())  # a rate is fitted to each
+        expected = float((rate * self.time[seen] * (1 - 1 / self.rows[seen])).sum())  # one rate is fitted per client
         if expected <= 0:
             return 1.0, np.inf
         found = float((ww - 2 * rate * wt + rate**2 * tt).sum()) / expected
         return found, float(np.sqrt((2 * rate**2 * tt).sum() + expected)) / expected
 
     def durations(self) -> Durations:
-        """As finished durations: so many steps, in all this time."""
+        """Return the counts as finished durations: this many steps in this total time."""
         none = np.zeros(0)
         rows = Kept(np.zeros(0, dtype=np.int64), none, none, none, none, none)
         work = self.steps**2 / np.maximum(self.rows, 1)  # so that work / finished is the mean of a row
@@ -168,9 +172,9 @@ class Counts:
 
 
 def of_counts(counts: Counts) -> list[str]:
-    """What a reader of rates from counts should know."""
+    """Return notes that a reader of rates from counts should know."""
     said = [
-        "periodic calls tell how many local steps a client did, not how long each took: the law cannot be told and "
+        "periodic calls tell how many local steps a client did, not how long each took: the law cannot be found and "
         "exponential is assumed"
     ]
     found, error = counts.dispersion()
@@ -179,6 +183,7 @@ def of_counts(counts: Counts) -> list[str]:
         off = abs(found - 1) / 2 * counts.interrupted.sum() / counts.steps.sum()
         said.append(
             f"the numbers of local steps vary {kind} than exponential service allows (dispersion {found:.2g} instead "
-            f"of 1), so that rates may be off by {off:.1%} or more; record a trace with a dispatcher that has queues"
+            f"of 1), so the error of the rates may be {off:.1%} or more; record a trace with a dispatcher that has "
+            "queues"
         )
     return said

@@ -1,8 +1,8 @@
 """How the service of every row of a trace ended: finished, cut off, or still running when the trace ends.
 
 A service is cut off when its client leaves (lost), when its round is over (dropped) or when the server calls
-(interrupted): it is known to be longer, as one that still runs is. What the times mean depends on who sends the
-tasks, which the trace's metadata say; a trace without metadata is taken for one of queues.
+(interrupted). Like a service that is still running, it is known to be longer than what was seen. What the times mean
+depends on the dispatcher, which the metadata name; a trace without metadata is read as one with queues.
 """
 
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ class Scene:
     """What the metadata of a trace say about its times."""
 
     dispatcher: str = "routed"
-    """Who gets the next task."""
+    """The dispatcher."""
     local_steps: int = 0
-    """Local steps of a task; 0 = not said."""
+    """Local steps per task; 0 = not stated."""
     one_draw: bool = False
-    """One service time a task, however many local steps."""
+    """Whether a task takes one service time, however many local steps it has."""
     server_rate: float | None = None
-    """Updates that the server applies per unit of time; None = at once, or not said."""
+    """Updates that the server applies per second; None = at once, or not stated."""
     says_server: bool = False
-    """Whether the server's rate is said."""
+    """Whether the metadata state the server's rate."""
     pauses: bool = False
-    """Whether clients leave and go on later with the task in service."""
+    """Whether clients leave and later go on with the task in service."""
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Scene":
-        """Read the metadata; what is missing is not said."""
+        """Read the metadata; what is missing counts as not stated."""
         return cls(
             dispatcher=str(metadata.get("dispatcher", "routed")),
             local_steps=int(metadata.get("local_steps") or 0),
@@ -46,7 +46,7 @@ class Scene:
 
     @property
     def waits(self) -> str:
-        """What a finished update waits for besides its uplink; empty = nothing that is said."""
+        """What a finished update waits for besides its uplink; empty = nothing is stated."""
         if self.dispatcher == "rounds":
             return "the end of the round"
         if self.dispatcher == "periodic":
@@ -58,31 +58,31 @@ class Ends(NamedTuple):
     """How the services of some rows ended."""
 
     finished: Flags
-    """Seen from beginning to end."""
+    """Services seen from beginning to end."""
     cut: Flags
-    """Cut off before the end of the trace."""
+    """Services cut off before the end of the trace."""
     running: Flags
-    """Running when the trace ends."""
+    """Services running when the trace ends."""
     at: Floats
-    """End of those that finished or were cut off."""
+    """End of the services that finished or were cut off."""
     until: Floats
-    """When it would have been cut off had it been longer; inf = at the end of the trace."""
+    """When a longer service would have been cut off; inf = at the end of the trace."""
     steps: Floats
-    """Local steps that a duration is divided by; 0 = not known."""
+    """Local steps by which a duration is divided; 0 = not known."""
     untold: int
-    """Rows whose service has no beginning or no end, and that do not say when they were over."""
+    """Rows whose service has no start or no end, and which do not state when they were over."""
     doubtful: int
-    """Lost rows of which an old trace does not say whether they had finished; they count as cut off."""
+    """Lost rows of an old trace, which does not state whether they had finished; they count as cut off."""
 
 
 def ends_of(piece: Trace, scene: Scene, reached: float) -> Ends:
-    """The ends of a piece's services; `reached` is the last time of application before the piece."""
+    """Return how the services of a piece ended; `reached` is the last time of application before the piece."""
     began, ended = np.isfinite(piece.started_at), np.isfinite(piece.finished_at)
     inside = piece.fate == IN_FLIGHT
-    killed = (piece.fate == LOST) & ended & np.isnan(piece.applied_at)  # as traces were written once
+    killed = (piece.fate == LOST) & ended & np.isnan(piece.applied_at)  # as older versions wrote traces
     if scene.dispatcher == "periodic":
         finished, cut, at = _called(piece, scene, began & ended & ~inside)
-        running = np.zeros(len(piece), dtype=np.bool_)  # nobody knows whether a client that was not called idles
+        running = np.zeros(len(piece), dtype=np.bool_)  # it is unknown whether a client that was not called is idle
     else:
         over = _over(piece, scene, reached)
         finished, running = began & ended & ~killed, began & ~ended & inside
@@ -96,13 +96,15 @@ def ends_of(piece: Trace, scene: Scene, reached: float) -> Ends:
 
 
 def _called(piece: Trace, scene: Scene, seen: Flags) -> tuple[Flags, Flags, Floats]:
-    """Periodic calls: a client that has not done all its local steps is interrupted by the call."""
+    """Handle periodic calls: the call interrupts a client that has not done all its local steps."""
     stopped = piece.work < scene.local_steps if scene.local_steps else piece.finished_at >= piece.applied_at
     return seen & ~stopped, seen & stopped, piece.finished_at
 
 
 def _over(piece: Trace, scene: Scene, reached: float) -> Floats:
-    """When the server was done with each row; old traces do not say it of what a round dropped, but its others do."""
+    """Return when each row was over for the server; in old traces a dropped row gets the time of
+    the rest of its round.
+    """
     if scene.dispatcher != "rounds":
         return piece.applied_at
     before = np.maximum.accumulate(np.concatenate([[reached], np.nan_to_num(piece.applied_at, nan=-np.inf)]))[1:]
@@ -117,14 +119,14 @@ def _steps(piece: Trace, scene: Scene, finished: Flags) -> Floats:
 
 
 def later(ends: Ends, late: Flags) -> Ends:
-    """Only the services that began late enough; `late` is False where nothing is known to have begun."""
+    """Keep only the services that began late enough; `late` is False where no service is known to have begun."""
     if late.all():
         return ends
     return ends._replace(finished=ends.finished & late, cut=ends.cut & late, running=ends.running & late)
 
 
 def uplinks_of(piece: Trace, late: Flags) -> Ends:
-    """Uplinks of the applied updates, and of those on their way when the trace ends."""
+    """Return the uplinks of the applied updates, and of those under way when the trace ends."""
     gone = np.isfinite(piece.finished_at) & (late | ~np.isfinite(piece.started_at))
     applied = gone & np.isfinite(piece.applied_at) & (piece.fate == APPLIED)
     never, always = np.zeros(gone.size, dtype=np.bool_), np.full(gone.size, np.inf)
@@ -133,15 +135,15 @@ def uplinks_of(piece: Trace, late: Flags) -> Ends:
 
 
 class Line:
-    """Whether updates stand in line at the server: none overtakes another, though many are there at once."""
+    """Detects whether updates queue at the server: none overtakes another, although many are there at once."""
 
-    ENOUGH = 20  # meetings: on links of their own about half would overtake
+    ENOUGH = 20  # meetings of two updates: on separate links about half would overtake
 
     def __init__(self) -> None:
         self._met = self._overtook = 0
 
     def add(self, piece: Trace) -> None:
-        """Look at the applied rows of a piece, in the order of application."""
+        """Add the applied rows of a piece, in the order of application."""
         applied = piece.applied & np.isfinite(piece.finished_at)
         left, came = piece.finished_at[applied], piece.applied_at[applied]
         order = np.lexsort((left, came))
@@ -151,5 +153,5 @@ class Line:
 
     @property
     def formed(self) -> bool:
-        """Many meetings, and nobody overtook."""
+        """Whether there were many meetings and no update overtook another."""
         return self._met >= self.ENOUGH and self._overtook == 0

@@ -1,19 +1,21 @@
-"""Fit: from a Trace back to a Fleet, with rates, laws and how well both are known.
+"""Fit a Fleet to a Trace: rates and laws, and how certain both are.
 
-Service is `finished_at - started_at` of every row that finished, divided by its local steps (`work`) where there are
-several. A service that was running when the trace ends, or was cut off before (its client left, its round was over, the
-server called), is not known, but it is known to be longer: leaving it out would leave out the long ones, so it counts
-with the length that its law expects of it.
+The service time is `finished_at - started_at` of every row that finished, divided by its local steps (`work`) if there
+are several. Of a service that was running when the trace ends, or was cut off before (its client left, its round was
+over, the server called), only a lower bound is known. Leaving it out would leave out long services, so it counts with
+its expected length under the law.
 
-The uplink is `applied_at - finished_at`, where an update waits for nothing else: no round, no call, no server that
-takes time. The downlink cannot be told: `started_at - dispatched_at` is downlink and waiting together. What cannot be
-told stays as a given fleet has it.
+The uplink time is `applied_at - finished_at`, if an update waits for nothing else: no round, no call, no server that
+takes time. The downlink time cannot be observed: `started_at - dispatched_at` is downlink and waiting together. What
+cannot be observed stays as in the given fleet.
+
+A log of durations is turned into a trace and then fitted, see `from_log`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from sojourn.fleet import Fleet
 from sojourn.laws.kind import law_class, law_names
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.own_code import names_code
+from sojourn.shown import quoted
 from sojourn.tabular import Tabular
 from sojourn.timing.fit import notes
 from sojourn.timing.fit.choice import CANDIDATES, Choice
@@ -33,39 +36,48 @@ from sojourn.timing.fit.units import Rows, laws_by_client, laws_by_group
 from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
+if TYPE_CHECKING:
+    from sojourn.timing.fit.from_log import Devices
+
+BY_CLIENT = "fit them by client instead"  # the way out if clients of a group differ
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit(Tabular):
-    """A fleet as it was observed; the arrays have one value for each of its groups."""
+    """A fitted fleet with the uncertainty of its rates and laws; arrays have one value per group."""
 
     fleet: Fleet
-    """Names, counts, rates, laws and uplinks; clients are groups of one when fitted one by one."""
+    """The fitted fleet: names, counts, rates, laws and uplinks; if fitted by client, each client is a group of one."""
     rate_low: Floats
-    """Lower end of the interval of each rate."""
+    """Lower end of the interval of each rate, in tasks per second."""
     rate_high: Floats
-    """Upper end."""
+    """Upper end of the interval of each rate, in tasks per second."""
     confidence: float
-    """Chance that an interval holds the true rate."""
+    """Probability that an interval holds the true rate."""
     observations: Integers
-    """Finished services."""
+    """Number of finished services."""
     censored: Integers
-    """Services not seen to their end: running when the trace ends, or cut off before (lost, dropped, interrupted)."""
+    """Number of services not seen to their end: running when the trace ends, or cut off (lost,
+    dropped, interrupted).
+    """
     work: Floats
     """Mean local steps of the finished services; a rate counts tasks of one step."""
     distance: Floats
     """Kolmogorov-Smirnov distance between durations and law (clients that share a law share it); NaN = too few."""
     p_value: Floats
-    """Chance of a larger distance if the law were true; NaN = not tested (few durations, empirical law)."""
+    """Probability of a larger distance if the law were true; NaN = not tested (few durations, empirical law)."""
     drift: Floats
-    """Change of each rate from the beginning of the trace to its end, relative; NaN = too few services."""
+    """Relative change of each rate from the beginning of the trace to its end; NaN = too few services."""
     drift_p_value: float
-    """Chance of as large changes if no rate changed; NaN = not tested."""
+    """Probability of as large changes if no rate changed; NaN = not tested."""
     latest: float
     """Last part of the trace's time that was fitted."""
     by: str
     """What was fitted: group or client."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers should know, one sentence each."""
+    devices: "Devices | None" = None
+    """For a log: the devices by name, with their groups; None = fitted from a trace."""
 
     def _title(self) -> str:
         return f"Fit of {self.fleet.clients:,} clients from {int(self.observations.sum()):,} durations, by {self.by}"
@@ -81,20 +93,27 @@ class Fit(Tabular):
 
 
 def fit(
-    trace: Trace | str | Path,
+    trace: Any,
     fleet: Fleet | None = None,
     by: str | None = None,
     law: Law | str | None = None,
     confidence: float = 0.95,
     latest: float = 1.0,
+    **log: Any,
 ) -> Fit:
-    """Fit rates and laws to a trace in memory or in a file, which is read in pieces.
+    """Fit a fleet (rates and laws) to a trace or to a log of durations, and return a Fit.
 
-    `by` is `group` (the groups of the given fleet, whose rates are not used; default with a fleet) or `client` (default
-    without). Clients are pooled: one that was seen twice is drawn towards the others, one that was never seen gets
-    the population's rate and interval. `law` is `auto` (default), a family such as `lognormal`, or a whole law.
-    `latest` is the last part of the trace's time: 0.25 fits the services that began in its last quarter, for rates
-    that change.
+    - `trace`: a Trace, a trace file (which is read in pieces), or a log
+    - `fleet`: for a trace, the fleet whose groups to fit; its rates are not used
+    - `by`: for a trace, `group` (default with a fleet) or `client` (default without). Clients are pooled: one that was
+      seen only twice is drawn towards the others, one that was never seen gets the population's rate and interval
+    - `law`: `auto` (default), a family such as `lognormal`, or a whole law such as `gamma(shape=2)`
+    - `confidence`: probability that an interval holds the true rate
+    - `latest`: last part of the time to fit; 0.25 fits the services that began in the last quarter, for rates that
+      change
+
+    A log is a CSV or Parquet file, a DataFrame or a dict of columns, with the device and the times of each task. Its
+    options (`groups`, `device`, `start`, `end`, `duration`, ...) are those of `Fleet.from_log`.
 
     >>> from sojourn import Plan, simulate
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -107,6 +126,39 @@ def fit(
     >>> fit(trace).fleet.name
     ('client-0', 'client-1', 'client-2', 'client-3')
     """
+    from sojourn.timing.fit.from_log import fit_log
+    from sojourn.timing.log.table import is_trace
+
+    if not (isinstance(trace, Trace) or (isinstance(trace, str | Path) and is_trace(trace))):
+        if fleet is not None or by is not None:
+            name, value = ("fleet", fleet) if fleet is not None else ("by", by)
+            raise InvalidInput(
+                f"{name} is for a trace, which numbers its clients, got {quoted(value)} for a log, which names its "
+                "devices; leave it out, and give groups (--groups auto, device or a number)"
+            )
+        return fit_log(trace, law=law, confidence=confidence, latest=latest, **log)
+    if log:
+        key, value = next(iter(log.items()))
+        raise InvalidInput(
+            f"{key} is for a log of durations, got {quoted(value)} for a trace; leave it out, or give a fleet (--fleet)"
+        )
+    return fit_trace(trace, fleet, by, law, confidence, latest)
+
+
+def _in(trace: Any) -> str:
+    return f" in {trace}" if isinstance(trace, str | Path) else ""
+
+
+def fit_trace(
+    trace: Trace | str | Path,
+    fleet: Fleet | None,
+    by: str | None,
+    law: Law | str | None,
+    confidence: float,
+    latest: float,
+    way_out: str = BY_CLIENT,
+) -> Fit:
+    """Fit a trace; `way_out` is the advice that is given if clients of a group differ."""
     by = _grouping(by, fleet)
     wanted = _wanted(law)
     if not 0 < confidence < 1:
@@ -124,9 +176,9 @@ def fit(
             f"{f' in the latest {latest:g} of the time' if latest < 1 else ''}; record a longer trace"
         )
     if service.total.sum() <= 0:
-        raise InvalidInput("a fit needs services that take time, got only zeros; use a finer clock")
+        raise InvalidInput(f"a fit needs services that take time, got only zeros{_in(trace)}; use a finer clock")
     if by == "group" and fleet is not None:
-        found = _by_group(seen, fleet, wanted, confidence)
+        found = _by_group(seen, fleet, wanted, confidence, way_out)
     else:
         found = _by_client(seen, fleet, wanted, confidence)
     return replace(found, latest=latest)
@@ -138,7 +190,7 @@ def _grouping(by: str | None, fleet: Fleet | None) -> str:
     if by not in ("group", "client"):
         raise InvalidInput(f"by must be group or client, got '{by}'; leave it out to fit groups when a fleet is given")
     if by == "group" and fleet is None:
-        raise InvalidInput("by group needs a fleet that says who belongs to which group, got none; give one")
+        raise InvalidInput("by group needs a fleet that says which client belongs to which group, got none; give one")
     return by
 
 
@@ -158,13 +210,14 @@ def _wanted(law: Law | str | None) -> Law | str:
 def _only_exponential(wanted: Law | str, law: Law | str | None) -> Law:
     if wanted not in ("auto", "exponential", EXPONENTIAL):
         raise InvalidInput(
-            "a law must be told by single durations, and periodic calls tell only how many local steps a client did; "
+            "a law can only be fitted to single durations, and periodic calls tell only how many local steps a "
+            "client did; "
             f"law must be auto or exponential for this trace, got '{law}'"
         )
     return EXPONENTIAL
 
 
-def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float) -> Fit:
+def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float, way_out: str) -> Fit:
     service = by_group(seen.service, fleet.group_of_client)
     instant = (service.finished > 0) & (service.total <= 0)
     if instant.any():
@@ -179,7 +232,7 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
         *notes.of_laws(choices, fleet.name, wanted),
         *notes.of_unseen(service, fleet.name, "group"),
         *notes.of_running(seen, service, fleet.name, "group"),
-        *notes.of_unlike_clients(seen.service, fleet, service, choices),
+        *notes.of_unlike_clients(seen.service, fleet, service, choices, way_out),
     ]
     uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
     said += notes.of_links(seen, fleet)
@@ -224,7 +277,7 @@ def _evidence(durations: Durations, choices: Sequence[Choice], excess: float = 1
 def _uplinks(
     uplink: Durations, seen: Observed, fleet: Fleet, confidence: float, by: str
 ) -> tuple[Floats, tuple[Law, ...]]:
-    """Rates and laws of the uplinks; what was not observed, or cannot be told, stays as the fleet has it."""
+    """Return rates and laws of the uplinks; those that were not observed stay as in the given fleet."""
     if seen.waits:
         return fleet.uplink_rate, fleet.uplink_law
     known = uplink.finished > 0

@@ -1,8 +1,8 @@
-r"""Likelihood of a law's shape when every block of durations has a rate of its own that nobody knows.
+r"""Likelihood of a law's shape when every block of durations has its own unknown rate.
 
 A block is a client, or a group of equal clients. Its rate is integrated out (flat in log rate, by Laplace's method), so
-that the likelihood is that of the proportions between the durations: clients seen five times each do not make an
-exponential law look more regular than it is, as dividing by their own means would.
+that the likelihood is that of the proportions between the durations. Dividing each client's durations by their mean
+instead would make an exponential law look more regular than it is when clients are seen only a few times.
 
     y   log(rate * duration)         u   log rate of a block
     l_b(u) = \sum_{finished} log f(y) + \sum_{running} log S(y),   f the density of y
@@ -21,20 +21,22 @@ from sojourn.laws.kind import law_class
 from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.types import Flags, Floats, Integers
 
-IMPOSSIBLE = -1e6  # instead of the logarithm of zero, so that rates at which a duration cannot be are left, not lost
+IMPOSSIBLE = (
+    -1e6
+)  # in place of the logarithm of zero, so that a search can leave rates at which a duration is impossible
 
 FITTED = ("gamma", "weibull", "lognormal", "hyperexponential")
-"""Families that compete when nobody says which law it is."""
+"""Families that compete if the user names no law."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Durations in blocks; scaled so that each block has about rate one."""
+    """Durations in blocks, scaled so that each block has a rate of about one."""
 
     value: Floats
     """Durations, finished or cut off."""
     room: Floats
-    """From each beginning to the end of the record: longer than this could not be seen to finish."""
+    """Time from each start to the end of the record; a longer duration could not be seen to finish."""
     finished: Flags
     """Whether it finished within the record."""
     block: Integers
@@ -42,22 +44,22 @@ class Sample:
     count: Floats
     """Finished durations of each block, at least one."""
     scale: Floats
-    """What the durations of each block have been multiplied by."""
+    """Factor by which the durations of each block were multiplied."""
 
     @classmethod
     def of(cls, value: Floats, room: Floats, finished: Flags, block: Integers) -> "Sample":
-        """Number the blocks through, leave out those without a finished duration that took time, and scale."""
+        """Number the blocks, leave out those without a finished duration above zero, and scale."""
         seen = np.isin(block, np.unique(block[finished & (value > 0)]))
         value, room, finished, block = value[seen], room[seen], finished[seen], block[seen]
         block = np.unique(block, return_inverse=True)[1].astype(np.int64)
         count = np.bincount(block, finished).astype(np.float64)
         scale = count / np.bincount(block, value)
         rate = scale[block]
-        least = value.min(initial=np.inf, where=value > 0) / 2  # a clock that is too coarse shows zeros
+        least = value.min(initial=np.inf, where=value > 0) / 2  # a coarse clock shows zeros
         return cls(np.maximum(value, least) * rate, room * rate, finished, block, count, scale)
 
     def thinned(self, most: int) -> "Sample":
-        """About `most` durations: the first ones (their order is random) of every block, or of every so many blocks."""
+        """Return about `most` durations: the first ones (their order is random) of every block or of some blocks."""
         if self.value.size <= most:
             return self
         blocks = self.count.size
@@ -71,16 +73,18 @@ class Sample:
 
     @property
     def size(self) -> int:
-        """Finished durations."""
+        """Number of finished durations."""
         return int(self.count.sum())
 
     @property
     def freedom(self) -> int:
-        """Finished durations less the rates that they must tell too."""
+        """Number of finished durations minus the number of rates fitted to them."""
         return self.size - self.count.size
 
     def variation(self) -> tuple[float, float]:
-        """Squared coefficient of variation of the finished durations; the same with one more as long as the longest."""
+        """Return the squared coefficient of variation of the finished durations, alone and with one more as long as the
+        longest.
+        """
         if self.freedom < 1:
             return 0.0, 0.0
         mean = np.bincount(self.block[self.finished], self.value[self.finished]) / self.count
@@ -108,7 +112,7 @@ class Fitted:
 
 
 def of_law(law: Law, sample: Sample) -> Fitted:
-    """Likelihood of a law that is fully given."""
+    """Return the likelihood of a law that is fully given."""
     if not law.smooth:
         total = np.bincount(sample.block[sample.finished], sample.value[sample.finished])
         return Fitted(law, -np.inf, np.log(sample.count / total), sample.count)
@@ -126,7 +130,7 @@ def of_law(law: Law, sample: Sample) -> Fitted:
 
 
 def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:
-    """The most likely law of a family; `near` restricts the search to its neighbourhood."""
+    """Return the most likely law of a family; `near` restricts the search to its neighbourhood."""
     if name == "exponential":
         return of_law(EXPONENTIAL, sample)
     low, high = family_range(name)
@@ -146,16 +150,16 @@ def of_family(name: str, sample: Sample, near: Law | None = None) -> Fitted:
 
 
 def nearby(law: Law, shift: float) -> Law:
-    """The law of the same family whose log parameter lies `shift` higher."""
+    """Return the law of the same family whose log parameter is larger by `shift`."""
     return law if shift == 0 else _law(law.name, _log_parameter(law) + shift)
 
 
 def family_range(name: str) -> tuple[float, float]:
-    """Range of the logarithm of a family's parameter, less its origin."""
+    """Return the range of the logarithm of a family's parameter minus its origin."""
     family = law_class(name)
     if family.searched is None:
         raise InvalidInput(
-            f"law {name} says no range in which its parameter is fitted; give the law with its parameters, "
+            f"law {name} has no range in which its parameter can be fitted; give the law with its parameters, "
             f"or define searched = (least, most) in {family.__name__}"
         )
     low, high = family.searched
@@ -171,7 +175,7 @@ def _law(name: str, t: float) -> Law:
 
 
 def _by_block(law: Law, sample: Sample) -> tuple[Callable[[Floats], Floats], Floats]:
-    """The log-likelihood of each block as a function of its log rate, and a log rate to begin with."""
+    """Return the log-likelihood of each block as a function of its log rate, and a log rate to begin with."""
     done, size = sample.finished, sample.count.size
     still = sample.block[~done]
     age = sample.value[~done]

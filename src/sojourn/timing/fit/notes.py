@@ -1,4 +1,4 @@
-"""What a reader of a fit should know, in sentences."""
+"""Notes on a fit: what a reader should know, in sentences."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,29 +12,31 @@ from sojourn.timing.fit.choice import SAMPLES, Choice
 from sojourn.timing.fit.durations import Durations, of_counts
 from sojourn.timing.fit.observed import Observed
 from sojourn.timing.fit.rates import Rates
+from sojourn.types import Integers
 
-UNLIKE = 1e-4  # chance below which the clients of a group are held to differ
+UNLIKE = 1e-4  # p-value below which the clients of a group count as different
 MANY = 0.1  # share of running services that makes a fit depend on its law
-OFTEN = 10  # services of a client before it is compared with its group
+GUESSED = 5  # with fewer tasks a rate is a guess
+OFTEN = 10  # fewest services of a client that is compared with its group
 
 
 def of_rows(seen: Observed) -> list[str]:
-    """What the rows are, and which were of no use."""
+    """Return notes on what the rows are, and which of them could not be used."""
     said = []
     if seen.skipped:
         said.append(
-            f"{seen.skipped} rows have a service without beginning or without end (lost, dropped or refused on the "
+            f"{seen.skipped} rows have a service without a start or an end (lost, dropped or refused on the "
             "way) and are left out"
         )
     if seen.doubtful:
         said.append(
-            f"{seen.doubtful} lost tasks do not say whether they had been served (applied_at is missing, as in traces "
+            f"{seen.doubtful} lost tasks do not show whether they had been served (applied_at is missing, as in traces "
             "of earlier versions); they count as cut off at finished_at, so that losses on the way make rates too low"
         )
     if seen.scene.pauses:
         said.append(
-            "clients left and went on later with what they served: the durations contain their absences, and the rates "
-            "are those of a client that is not always there"
+            "clients left and later went on with their tasks: the durations contain their absences, and the rates "
+            "are those of clients that are not always online"
         )
     steps = seen.service.work.sum() / seen.service.finished.sum()
     if steps > 1:
@@ -46,20 +48,20 @@ def of_rows(seen: Observed) -> list[str]:
 
 
 def of_laws(choices: Sequence[Choice], names: Sequence[str], wanted: Law | str) -> list[str]:
-    """Laws that do not fit or could not be told."""
+    """Return notes on laws that do not fit or could not be found."""
     said = []
     for name, choice in zip(names, choices, strict=True):
         bad = choice.refused
         if bad is not None:
             said.append(
                 f"{name}: no law with a formula fits (the nearest is {bad.law}, {_test(bad)}); "
-                "its durations themselves are the law"
+                "the law is the empirical one of its durations"
             )
         elif not choice.fits:
             said.append(f"{name}: the law {law_in_short(choice.law)} does not fit its durations ({_test(choice)})")
     untold = [name for name, choice in zip(names, choices, strict=True) if np.isnan(choice.distance)]
     if untold and not isinstance(wanted, Law):
-        said.append(f"too few durations to tell a law, exponential is assumed: {_listed(untold)}")
+        said.append(f"too few durations to find a law, so exponential is assumed: {_listed(untold)}")
     return said
 
 
@@ -70,7 +72,7 @@ def _test(choice: Choice) -> str:
 
 
 def law_in_short(law: Law) -> str:
-    """A law for a sentence or a table: an empirical one without its values."""
+    """Return a law for a sentence or a table; an empirical law without its values."""
     return f"empirical ({len(law.durations)} values)" if law.durations else _rounded(law)
 
 
@@ -79,7 +81,7 @@ def _rounded(law: Law) -> str:
 
 
 def of_own_laws(names: Sequence[str], choices: Sequence[Choice]) -> list[str]:
-    """Clients that differ from the law of the others."""
+    """Return a note on clients that do not follow the law of the others."""
     if not names:
         return []
     each = [f"{name} {law_in_short(choice.law)}" for name, choice in zip(names, choices, strict=True)]
@@ -87,19 +89,32 @@ def of_own_laws(names: Sequence[str], choices: Sequence[Choice]) -> list[str]:
 
 
 def of_unseen(durations: Durations, names: Sequence[str], kind: str) -> list[str]:
-    """Units without a finished service."""
+    """Return a note on units without a finished service."""
     unseen = [names[unit] for unit in np.flatnonzero(durations.finished == 0).tolist()]
     if not unseen:
         return []
     return [f"no finished service, so rate and interval are those of any {kind} of this fleet: {_listed(unseen)}"]
 
 
+def of_few(tasks: Integers, names: Sequence[str]) -> list[str]:
+    """Return a note on units with so few finished tasks that their rates are guesses."""
+    few = [
+        f"{name}: only {_tasks(many)}" for name, many in zip(names, tasks.tolist(), strict=True) if 0 < many < GUESSED
+    ]
+    guess = "rate as a guess" if len(few) == 1 else "rates as guesses"
+    return [f"{_listed(few)}: treat the {guess}"] if few else []
+
+
+def _tasks(many: int) -> str:
+    return f"{many} task{'s' * (many > 1)}"
+
+
 def of_running(seen: Observed, durations: Durations, names: Sequence[str], kind: str) -> list[str]:
-    """Units of whose services a large part was not seen to the end."""
+    """Return a note on units with many services that were not seen to their end."""
     if seen.counts is not None:
         return []
     running = durations.unfinished
-    if kind == "client":  # all clients share what the law says
+    if kind == "client":  # all clients share one law
         running, finished, names = running.sum(keepdims=True), durations.finished.sum(keepdims=True), ("all clients",)
     else:
         finished = durations.finished
@@ -108,17 +123,21 @@ def of_running(seen: Observed, durations: Durations, names: Sequence[str], kind:
         return []
     return [
         f"more than {MANY:.0%} of the services were not seen to their end (still running, lost, dropped or "
-        f"interrupted), so that rate and law rest on how the law goes on beyond what was seen: {_listed(many)}"
+        f"interrupted), so rate and law depend on how the law continues beyond what was seen: {_listed(many)}"
     ]
 
 
 def of_population(rates: Rates) -> list[str]:
-    """How the clients differ."""
+    """Return a note on how much the clients differ."""
     return [f"the clients' rates lie around {rates.mean:.4g} and spread by {100 * rates.spread:.2g}% of it"]
 
 
-def of_unlike_clients(by_client: Durations, fleet: Fleet, by_group: Durations, choices: Sequence[Choice]) -> list[str]:
-    """Groups whose clients are not equal: sums of durations that differ by more than their law allows."""
+def of_unlike_clients(
+    by_client: Durations, fleet: Fleet, by_group: Durations, choices: Sequence[Choice], way_out: str
+) -> list[str]:
+    """Return a note on groups whose clients are not equal: their sums of durations differ by more than their law
+    allows.
+    """
     group = fleet.group_of_client
     often = by_client.finished >= OFTEN
     mean = by_group.total / np.maximum(by_group.finished, 1)
@@ -131,17 +150,17 @@ def of_unlike_clients(by_client: Durations, fleet: Fleet, by_group: Durations, c
     if not unlike.any():
         return []
     names = _listed([fleet.name[g] for g in np.flatnonzero(unlike)])
-    return [f"clients of one group differ more than chance allows, fit them by client instead: {names}"]
+    return [f"clients of one group differ more than chance allows, {way_out}: {names}"]
 
 
 def of_links(seen: Observed, fleet: Fleet) -> list[str]:
-    """Links that are taken over."""
+    """Return notes on links that come from the given fleet."""
     said = []
     if seen.waits:
         told = "none are assumed" if np.isinf(fleet.uplink_rate).all() else "the uplinks are those of the given fleet"
-        said.append(f"uplink times cannot be told from waiting for {seen.waits}; {told}")
+        said.append(f"uplink times cannot be separated from waiting for {seen.waits}; {told}")
     if np.isfinite(fleet.downlink_rate).any():
-        said.append("downlink times cannot be told from waiting; the downlinks are those of the given fleet")
+        said.append("downlink times cannot be separated from waiting; the downlinks are those of the given fleet")
     return said
 
 

@@ -1,8 +1,8 @@
-"""One pass over a trace: durations summed by client, those not seen to their end, and a fair sample of both.
+"""Read a trace once: sum the durations by client, and keep those not seen to their end and a fair sample of both.
 
 Sums use every row. A law needs single durations; of these each unit (client or group) keeps those with the smallest
 random keys, which is a uniform sample without replacement whatever the length of the trace and of its pieces.
-Pieces come from memory or from a file; rows that cannot be are refused.
+Pieces come from memory or from a file; impossible rows raise an error.
 """
 
 from collections.abc import Iterator
@@ -32,24 +32,24 @@ class Observed:
 
     clients: int
     since: float
-    """Where what is fitted begins."""
+    """Time at which the fitted part of the trace begins."""
     last: float
     rows: int
     skipped: int
-    """Rows whose service has no beginning or no end, without the time at which the server was done with them."""
+    """Rows whose service has no start or no end, and which do not state when they were over."""
     doubtful: int
-    """Lost rows of an old trace, which does not say whether they had finished."""
+    """Lost rows of an old trace, which does not state whether they had finished."""
     scene: Scene
     service: Durations
     uplink: Durations
     waits: str
     """What a finished update waits for besides its uplink; empty = nothing."""
     counts: Counts | None
-    """Local steps by periodic calls, where a task has several; then `service` is of no use."""
+    """Local steps by periodic calls, if a task has several; then `service` is not used."""
 
     @property
     def excess(self) -> float:
-        """Factor by which the variance of counts exceeds that of exponential service; 1 = nothing is counted."""
+        """Factor by which the variance of counts exceeds that of exponential service; 1 = there are no counts."""
         return 1.0 if self.counts is None else max(1.0, self.counts.dispersion()[0])
 
 
@@ -65,7 +65,7 @@ def observe(trace: Trace | str | Path, fleet: Fleet | None, unit_is_group: bool,
         known = 0 if fleet is not None else int(piece.metadata.get("clients", 0))
         clients = max(clients, known, int(piece.client.max(initial=-1)) + 1)
         begin, end = span_of(piece)
-        first, last = min(first, begin), max(last, end)
+        first, last = min(first, begin), max(last, end, float(piece.metadata.get("recorded_until", -np.inf)))
         scene, late = Scene.of(piece.metadata), piece.started_at >= since
         ends = later(ends_of(piece, scene, reached), late)
         skipped, doubtful = skipped + ends.untold, doubtful + ends.doubtful
@@ -87,9 +87,9 @@ def observe(trace: Trace | str | Path, fleet: Fleet | None, unit_is_group: bool,
 
 
 def _line(scene: Scene, line: Line, links: Durations) -> str:
-    """Where a trace does not say it: updates that differ in time and never overtake stand in line."""
+    """Detect a server queue that a trace does not state: updates differ in time and never overtake each other."""
     differ = np.ptp(links.kept.value) > 1e-6 * links.kept.value.max() if links.kept.value.size else False
-    return "a server that takes them one after the other" if line.formed and differ and not scene.says_server else ""
+    return "a server that applies them one after the other" if line.formed and differ and not scene.says_server else ""
 
 
 class _Gathering:
@@ -100,12 +100,12 @@ class _Gathering:
         self._rng = np.random.default_rng([0, stream])
         self._finished, self._total, self._work = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0)
         self._kept, self._cut = _Sample(), _Sample()
-        self._cuts, self._cut_age = np.zeros(0, dtype=np.int64), np.zeros(0)  # by unit: all of them
+        self._cuts, self._cut_age = np.zeros(0, dtype=np.int64), np.zeros(0)  # sums over all of them, by unit
         self._running: list[tuple[Integers, Floats, Floats]] = []
         self._unfinished = np.zeros(0, dtype=np.int64)
 
     def add(self, piece: Trace, begin: str, end: str, ends: Ends, before: int, clients: int) -> None:
-        """Take the rows of a piece."""
+        """Add the rows of a piece."""
         started = getattr(piece, begin)
         whole = ends.finished | ends.cut
         early = whole & (ends.at < started)
@@ -121,7 +121,7 @@ class _Gathering:
         self._finished = _longer(self._finished, clients) + np.bincount(client, minlength=clients)
         self._total = _longer(self._total, clients) + np.bincount(client, rows.value, clients)
         self._work = _longer(self._work, clients) + np.bincount(client, rows.work, clients)
-        self._kept.add(rows if begin == "started_at" else rows.at(rows.value > 0), units)  # most have no uplinks
+        self._kept.add(rows if begin == "started_at" else rows.at(rows.value > 0), units)  # most traces have no uplinks
         unseen = piece.client[ends.cut | ends.running]
         self._unfinished = _longer(self._unfinished, clients) + np.bincount(unseen, minlength=clients)
         if ends.cut.any():
@@ -142,7 +142,7 @@ class _Gathering:
         return Kept(unit, value, started[picked], ends.until[picked], steps, self._rng.random(value.size))
 
     def done(self, clients: int, last: float) -> Durations:
-        """The durations; a row that was still running is held to have the mean work, unless it says more."""
+        """Return the durations; a row that was still running is assumed to have the mean work, unless it has more."""
         work, finished = _longer(self._work, clients), _longer(self._finished, clients)
         mean_work = max(1.0, work.sum() / max(1, finished.sum()))
         unit, began, steps = (np.concatenate(column) for column in zip(*self._running, strict=True))
@@ -151,7 +151,9 @@ class _Gathering:
         size = int(cut.unit.max(initial=-1)) + 1
         share = self._cuts[:size] / np.maximum(np.bincount(cut.unit, minlength=size), 1)
         mean = np.bincount(cut.unit, cut.value, size) * share
-        right = np.where(mean > 0, self._cut_age[:size] / np.where(mean > 0, mean, 1.0), 1.0)  # the sum is known
+        right = np.where(
+            mean > 0, self._cut_age[:size] / np.where(mean > 0, mean, 1.0), 1.0
+        )  # scales the kept ages to the known sum
         return Durations(
             *(finished, _longer(self._total, clients), work, self._kept.rows, _longer(self._unfinished, clients)),
             running=np.concatenate([unit, cut.unit]),
@@ -191,7 +193,7 @@ def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def pieces_of(trace: Trace | str | Path, size: int) -> Iterator[Trace]:
-    """Pieces of at most `size` rows."""
+    """Yield pieces of at most `size` rows."""
     if not isinstance(trace, Trace):
         yield from scan(trace, size)
     elif len(trace) <= size:
@@ -203,14 +205,14 @@ def pieces_of(trace: Trace | str | Path, size: int) -> Iterator[Trace]:
 
 
 def span_of(piece: Trace) -> tuple[float, float]:
-    """First and last moment; (inf, -inf) where there is none."""
+    """Return the first and last moment; (inf, -inf) if there is none."""
     times = [piece.dispatched_at, piece.started_at, piece.finished_at, piece.applied_at]
     known = [column[np.isfinite(column)] for column in times]
     return min(column.min(initial=np.inf) for column in known), max(column.max(initial=-np.inf) for column in known)
 
 
 def begin_of(trace: Trace | str | Path, latest: float, size: int) -> float:
-    """Where the last part, `latest` of a trace's time, begins; -inf = all of it counts."""
+    """Return when the last part, `latest` of a trace's time, begins; -inf = all of it counts."""
     if latest >= 1:
         return -np.inf
     spans = [span_of(piece) for piece in pieces_of(trace, size)]
@@ -219,7 +221,7 @@ def begin_of(trace: Trace | str | Path, latest: float, size: int) -> float:
 
 
 def check(piece: Trace, fleet: Fleet | None, before: int) -> None:
-    """Refuse client numbers and times that cannot be; `before` counts the rows of earlier pieces."""
+    """Raise an error for impossible client numbers and times; `before` counts the rows of earlier pieces."""
     limit = np.inf if fleet is None else fleet.clients
     wrong = (piece.client < 0) | (piece.client >= limit)
     if wrong.any():
@@ -227,7 +229,7 @@ def check(piece: Trace, fleet: Fleet | None, before: int) -> None:
         rule = "at least 0" if fleet is None else f"from 0 to {fleet.clients - 1}, as in the fleet"
         raise InvalidInput(
             f"client numbers must be {rule}, got {piece.client[bad]} in row {before + bad}; "
-            "give the fleet that this trace was recorded with, or none"
+            "give the fleet with which this trace was recorded, or none"
         )
     for key in ("started_at", "finished_at", "applied_at"):
         endless = np.isinf(getattr(piece, key))

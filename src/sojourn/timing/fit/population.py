@@ -1,13 +1,14 @@
-r"""The population that clients' rates are drawn from: gamma or lognormal, known as well as the clients tell it.
+r"""The population that clients' rates are drawn from, gamma or lognormal, as far as the clients determine it.
 
     K_i, B_i   shape and exposure of client i's likelihood, rate^K_i exp(-B_i rate)
     z          log rate
     a, m       gamma population: rate ~ gamma(a, a / m), spread 1 / sqrt(a)
     mu, sigma  lognormal population: z ~ normal(mu, sigma)
 
-Neither the family nor its two parameters are fixed at their best values, which would make the intervals of few
-clients too short: they are weighed by their likelihood, flat in the location (log m or mu) and in the squared spread.
-For each of 17 spreads the integral over the location is done by three points of Gauss and Hermite around the best one.
+Neither the family nor its two parameters are fixed at their best values, which would make the intervals of few clients
+too short. They are weighted by their likelihood, with a prior that is flat in the location (log m or mu) and in the
+squared spread. For each of 17 spreads the integral over the location uses three Gauss-Hermite points around the best
+one.
 """
 
 from collections.abc import Callable
@@ -22,12 +23,15 @@ from sojourn.types import Floats
 Profile = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
 LEAST_SPREAD, MOST_SPREAD = 1e-4, 4.0
-MOST_CLIENTS = 2_000  # that tell the population; all clients are told by it
+MOST_CLIENTS = 2_000  # clients from which the population is estimated; it applies to all
 SPREADS = 17
 GRID = 64
 NEGLIGIBLE = 9.0  # log-likelihood below the best
 AT_ONCE = 20_000  # clients
-_NODES, _SHARES = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)]), np.array([1, 4, 1]) / 6  # of Gauss and Hermite
+_NODES, _SHARES = (
+    np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)]),
+    np.array([1, 4, 1]) / 6,
+)  # Gauss-Hermite points and weights
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Population:
 
     @property
     def typical(self) -> float:
-        """The rate in the middle, so to say: exp of the mean location."""
+        """A typical rate: exp of the mean location."""
         return float(np.exp(np.sum(self.weight * self.location)))
 
     @property
@@ -50,7 +54,7 @@ class Population:
         return float(np.sum(self.weight * self.spread))
 
     def log_density(self, node: int, z: Floats) -> Floats:
-        """Density of the log rate in one of the populations."""
+        """Return the log density of the log rate in one of the populations."""
         at, spread = self.location[node], self.spread[node]
         if node >= self.gammas:
             return np.asarray(-0.5 * ((z - at) / spread) ** 2 - np.log(spread * np.sqrt(2 * np.pi)))
@@ -58,8 +62,8 @@ class Population:
         return np.asarray(a * (z - at) - a * np.exp(z - at) + a * np.log(a) - gammaln(a))
 
     def posterior(self, shape: Floats, exposure: Floats, tail: float) -> tuple[Floats, Floats, Floats]:
-        """Mean and both ends of the interval of the rates of clients with this evidence."""
-        known = self if shape.size <= MOST_CLIENTS else self._settled()  # so many clients leave nothing to weigh
+        """Return the mean and both ends of the interval of the rates of clients with this evidence."""
+        known = self if shape.size <= MOST_CLIENTS else self._settled()  # this many clients determine the population
         parts = [
             known._posterior(shape[begin : begin + AT_ONCE], exposure[begin : begin + AT_ONCE], tail)
             for begin in range(0, shape.size, AT_ONCE)
@@ -68,7 +72,7 @@ class Population:
         return mean, low, high
 
     def _settled(self) -> "Population":
-        """One population of each family, with the mean location and spread."""
+        """Return one population per family, with the mean location and spread."""
         family = np.arange(self.weight.size) >= self.gammas
         weight = np.maximum(np.bincount(family, self.weight).astype(np.float64), 1e-300)
         location, spread = (np.bincount(family, self.weight * x) / weight for x in (self.location, self.spread))
@@ -89,7 +93,9 @@ class Population:
 
 
 def _grids(shape: Floats, exposure: Floats, a: float, location: float, points: int = GRID) -> Floats:
-    """Log rates around each client's posterior under a gamma population, wide enough for the other populations."""
+    """Return log rates around each client's posterior under a gamma population, wide enough for the
+    other populations.
+    """
     both = a + shape
     low, middle, high = (np.log(np.maximum(gammaincinv(both, q), 1e-300)) for q in (1e-4, 0.5, 1 - 1e-4))
     low, high = middle - 1.2 * (middle - low), middle + 1.5 * (high - middle)
@@ -106,7 +112,7 @@ def _quantile(z: Floats, below: Floats, level: float) -> Floats:
 
 
 def population(shape: Floats, exposure: Floats) -> Population:
-    """What the clients' evidence says about the population."""
+    """Estimate the population from the clients' evidence."""
     telling = np.flatnonzero(exposure > 0)
     telling = telling[:: -(-telling.size // MOST_CLIENTS)]
     K, B = shape[telling], exposure[telling]
@@ -131,7 +137,7 @@ def population(shape: Floats, exposure: Floats) -> Population:
 
 
 def _narrowed(profile: Profile, spread: Floats, least: float = 0.0) -> tuple[Floats, Floats, Floats, Floats]:
-    """The profile at midpoints of the spreads that matter."""
+    """Return the profile at midpoints of the spreads that matter."""
     for _ in range(3):
         value = profile(spread)[0]
         near = np.flatnonzero(value > value.max() - NEGLIGIBLE)

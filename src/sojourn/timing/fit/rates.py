@@ -1,4 +1,4 @@
-r"""Rates with their uncertainty: of a group by itself, of clients by what all of them show.
+r"""Rates with their uncertainty: of groups separately, of clients in the light of all clients.
 
 A sum of N durations with mean 1/rate and squared coefficient of variation s is nearly gamma distributed with shape N/s,
 which is exact for exponential and gamma laws and close for others. A service that was still running at age c has the
@@ -7,9 +7,9 @@ the rate at the current estimate, for exponential service exactly as the exposur
 
     log-likelihood of a rate = shape * log(rate) - exposure * rate,
 
-the evidence below. The rates of clients are drawn from a gamma population whose mean and coefficient of variation
-are unknown; these are integrated over (flat in log mean, flat in the coefficient up to 4), not fixed at their
-best values, for otherwise the intervals of few clients would be too short.
+which is the `Evidence` below. The rates of clients are drawn from a gamma population whose mean and coefficient of
+variation are unknown; the fit integrates over these (flat in log mean, flat in the coefficient up to 4) and does not
+fix them at their best values, because otherwise the intervals of few clients would be too short.
 """
 
 from collections.abc import Sequence
@@ -52,13 +52,13 @@ class Evidence:
     """Unit of each running duration."""
     age: Floats
     laws: Sequence[Law]
-    """Law of each unit; equal laws may be one object."""
+    """Law of each unit; equal laws may be the same object."""
     variation: Floats
     """Squared coefficient of variation of each unit's law."""
     weight: Floats
-    """How many running durations each of them stands for."""
+    """How many running durations each entry stands for."""
     shown: Floats
-    """Squared coefficient of variation as the durations show it."""
+    """Squared coefficient of variation of the durations themselves."""
     most: Floats
     """The same with one more duration, as long as the longest."""
 
@@ -69,14 +69,14 @@ class Evidence:
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
-        """The same for the lower and the upper end of intervals: at least what the durations show.
+        """Return the same for the lower and the upper end of intervals: at least that of the durations themselves.
 
-        What few durations do not show is long ones, never short ones: the lower end of a rate allows for one more.
+        Few durations may lack long ones, but never short ones, so the lower end of a rate allows for one more long one.
         """
         return np.maximum(self.scv, self.most), np.maximum(self.scv, self.shown)
 
     def at(self, rate: Floats, scv: Floats) -> tuple[Floats, Floats]:
-        """Shape and exposure of each unit's gamma likelihood near the given rates."""
+        """Return shape and exposure of each unit's gamma likelihood near the given rates."""
         shape, exposure = self.finished / scv, self.total / scv
         for law, rows in self._by_law:
             unit, many = self.running[rows], self.weight[rows]
@@ -91,19 +91,19 @@ class Evidence:
 
     @cached_property
     def _by_law(self) -> list[tuple[Law, Integers]]:
-        """The laws of the running durations, and the rows of each."""
+        """Return the laws of the running durations, and the rows of each."""
         number = {id(law): place for place, law in enumerate(self.laws)}
         mine = np.array([number[id(law)] for law in self.laws], dtype=np.int64)[self.running]
         return [(self.laws[place], np.flatnonzero(mine == place)) for place in np.unique(mine).tolist()]
 
 
 def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats) -> Rates:
-    """Every unit by itself; those without a finished duration get NaN.
+    """Estimate every unit separately; those without a finished duration get NaN.
 
-    `told` are the durations that told how much each unit's durations vary (inf = its law is given), `error` the
-    standard error of the logarithm of its law's parameter: few durations widen the interval as Student's law does, and
-    a law that is not well known makes the expected length of running services uncertain. Where the record ends during
-    a service half a finish is added, which makes the intervals of a Poisson count cover as they should.
+    `told` is the number of durations from which each unit's variation is known (inf = its law is given), `error` the
+    standard error of the logarithm of its law's parameter. Few durations widen the interval as in Student's law, and an
+    uncertain law makes the expected length of running services uncertain. If the record ends during a service, half a
+    finish is added, so that the intervals of a Poisson count have their coverage.
     """
     scv = evidence.scv
     seen = evidence.finished > 0
@@ -127,7 +127,7 @@ def separate(evidence: Evidence, confidence: float, told: Floats, error: Floats)
 
 
 def _best(evidence: Evidence, scv: Floats) -> tuple[Floats, Floats, Floats]:
-    """The most likely rate of each unit by itself (1 for those never seen), with the evidence near it."""
+    """Return the most likely rate of each unit separately (1 for units never seen), with the evidence near it."""
     seen = evidence.finished > 0
     rate = np.where(seen, evidence.finished, 1) / np.where(seen, evidence.total, 1.0)
     for _ in range(MOST_ROUNDS):
@@ -139,7 +139,7 @@ def _best(evidence: Evidence, scv: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def best_rates(evidence: Evidence) -> Floats:
-    """The most likely rate of each unit by itself."""
+    """Return the most likely rate of each unit separately."""
     return _best(evidence, evidence.scv)[0]
 
 
@@ -148,9 +148,9 @@ def _shifted(laws: Sequence[Law], shift: Floats) -> tuple[Law, ...]:
 
 
 def by_groups(evidence: Evidence, confidence: float, told: Floats, error: Floats, least: Floats) -> Rates:
-    """Every group by itself, those that nothing is known of in the light of the others.
+    """Estimate every group separately, and groups without data in the light of the others.
 
-    `least` is a lower end that no interval may exceed; NaN = none.
+    `least` is an upper limit for the lower end of each interval; NaN = none.
     """
     own = separate(evidence, confidence, told, error)
     own = replace(own, low=np.fmin(own.low, least))
@@ -176,7 +176,9 @@ def _sure(rate: Floats, low: Floats, high: Floats, certain: NDArray[np.bool_]) -
 
 
 def pooled(evidence: Evidence, confidence: float) -> Rates:
-    """Every unit in the light of all: what was seen often keeps its own rate, what was not gets the population's."""
+    """Estimate every unit in the light of all: one seen often keeps its own rate, one never seen
+    gets the population's.
+    """
     tail = (1 - confidence) / 2
     people, rate, low, high = _in_the_light_of_all(evidence, evidence.scv, tail)
     for_low, for_high = evidence.ends
@@ -190,7 +192,7 @@ def pooled(evidence: Evidence, confidence: float) -> Rates:
 
 
 def _in_the_light_of_all(evidence: Evidence, scv: Floats, tail: float) -> tuple[Population, Floats, Floats, Floats]:
-    """The population, and the mean and both ends of each unit's rate, where durations vary by `scv`."""
+    """Return the population, and the mean and both ends of each unit's rate, if durations vary by `scv`."""
     spent = evidence.weight * evidence.age
     overall = evidence.finished.sum() / (evidence.total.sum() + spent.sum())
     exposed = evidence.total + np.bincount(evidence.running, spent, scv.size)

@@ -1,13 +1,13 @@
-r"""What all laws that the durations do not rule out say of a rate, together: one law alone sets its lower end too high.
+r"""Estimate a rate over all laws that the durations do not rule out: one law alone gives too high a lower end.
 
-Few durations hardly tell a law whose long ones are rare from one without any, and the choice of one law would hide
-that. So the families f are weighed by their likelihood, without a price, and their parameters t by their own:
+Few durations hardly distinguish a law with rare long durations from a law without any, and choosing one law would hide
+that. So the families f are weighted by their likelihood, without a penalty, and so are their parameters t:
 
     P(rate < x) = \sum_f w_f \sum_t w_t G(c x / u),   w_f, w_t  ~  likelihood,   G the gamma law of shape c
 
-with u the most likely rate under f and t, and c the information on its logarithm. Parameters are taken around the
-best one; but where long durations are missing, the best hyperexponential law has none either. So a second sum has, in
-its place, hyperexponential laws of any squared coefficient of variation up to six, alike beforehand.
+where u is the most likely rate under f and t, and c the information on its logarithm. Parameters are taken around the
+best one. But if long durations are missing from the data, the best hyperexponential law has none either. So a second
+sum replaces it by hyperexponential laws of all squared coefficients of variation up to six, with equal prior weights.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from sojourn.types import Floats
 
 Weighed = tuple[Floats, Sequence[Fitted]]  # laws with their weights
 
-MOST = 1000  # durations: more leave no doubt about the law that would matter
-AWAY = np.arange(-4, 5)  # standard errors of a parameter
+MOST = 1000  # with more durations than this the remaining doubt about the law does not matter
+AWAY = np.arange(-4, 5)  # standard errors away from the best parameter
 RARE = np.geomspace(1.1, 6.0, 10)
 POINTS = 200
 
 
 def lower_end(sample: Sample, fits: Sequence[Fitted], tail: float) -> float:
-    """The rate of a sample of one block that the laws together exceed with probability 1 - tail; NaN = one law is sure.
+    """Return the rate that the laws together exceed with probability 1 - tail; NaN = the law is certain.
 
-    `fits` are the best laws of the families that compete.
+    The sample has one block; `fits` are the best laws of the families that compete.
     """
     if not fits or sample.size > MOST:
         return np.nan
@@ -42,7 +42,9 @@ def lower_end(sample: Sample, fits: Sequence[Fitted], tail: float) -> float:
 
 
 def _around(best: Fitted, sample: Sample) -> Weighed:
-    """A family's laws as far from the best one as its parameter may be; their weights sum to its likelihood."""
+    """Return a family's laws around the best one, as far as its parameter may vary; their weights sum to its
+    likelihood.
+    """
     if best.law.parameter is None or best.error == 0:
         return np.array([best.likelihood]), [best]
     low, high = family_range(best.law.name)
@@ -53,13 +55,13 @@ def _around(best: Fitted, sample: Sample) -> Weighed:
 
 
 def _rare(sample: Sample) -> Weighed:
-    """Hyperexponential laws; their weights sum to their mean likelihood."""
+    """Return hyperexponential laws; their weights sum to their mean likelihood."""
     laws = [of_law(Law("hyperexponential", float(scv)), sample) for scv in RARE]
     return np.array([one.likelihood for one in laws]) - np.log(RARE.size), laws
 
 
 def _exceeded(families: Sequence[Weighed], tail: float) -> float:
-    """The rate below which `tail` of the weighed laws' probability lies."""
+    """Return the rate below which `tail` of the weighted laws' probability lies."""
     merit = np.concatenate([weight for weight, _ in families])
     laws = [one for _, family in families for one in family]
     weight = np.exp(merit - np.logaddexp.reduce(merit))

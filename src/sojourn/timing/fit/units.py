@@ -1,4 +1,6 @@
-"""The law of every unit: a group by its own durations, clients by those of all unless they have plenty of their own."""
+"""The law of every unit: of a group from its own durations, of a client from all clients' unless it
+has plenty itself.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +16,12 @@ from sojourn.timing.fit.rivals import lower_end
 from sojourn.types import Flags, Floats, Integers
 
 PLENTY = 200
-FEW, FEWEST = 5, 2  # durations of a client that count towards the shared law: better five, at least two
-NEARLY_ALL = 0.9  # of the durations must be with such clients: the often seen are those whose services were short
+FEW, FEWEST = 5, 2  # durations of a client that counts towards the shared law: preferably five, at least two
+NEARLY_ALL = (
+    0.9  # such clients must have this part of all durations, since clients seen often are those with short services
+)
 SCREENED = 199
-MANY = 200  # units, above which they are held to be cut off alike
+MANY = 200  # above this many units all are assumed to be cut off alike
 FILE_BUDGET = 100_000  # values of empirical laws over all units
 
 
@@ -31,16 +35,16 @@ class Rows:
     finished: Flags
     began: Floats
     same: float
-    """Relative difference below which the clock cannot tell two durations apart."""
+    """Relative difference below which the clock cannot distinguish two durations."""
 
     @classmethod
     def of(cls, durations: Durations, last: float) -> "Rows":
-        """The kept durations, and as large a share of each unit's unfinished ones."""
+        """Return the kept durations, and the same share of each unit's unfinished ones."""
         kept, units = durations.kept, durations.finished.size
         share = np.bincount(kept.unit, minlength=units) / np.maximum(durations.finished, 1)
         rng = np.random.default_rng([0, 3])
         many = np.where(durations.finished > 0, share, 0.0)[durations.running] * durations.weight
-        if (many > 1).any():  # of the unfinished fewer were kept than of the finished
+        if (many > 1).any():  # fewer of the unfinished ones were kept than of the finished
             most = np.ones(units)
             np.maximum.at(most, durations.running, many)
             kept, many = kept.at(rng.random(kept.unit.size) < 1 / most[kept.unit]), many / most[durations.running]
@@ -62,14 +66,14 @@ class Rows:
         return cls(unit[order], value[order], room[order], finished[order], began[order], same)
 
     def sample(self, picked: Integers | Flags, blocks: bool) -> Sample:
-        """Some of the rows, in one block or in one for each unit."""
+        """Return some of the rows, in one block or in one block per unit."""
         unit = self.unit[picked]
         return Sample.of(
             self.value[picked], self.room[picked], self.finished[picked], unit if blocks else np.zeros_like(unit)
         )
 
     def by_unit(self, wanted: Integers) -> Iterator[tuple[int, Sample]]:
-        """One sample for each of the wanted units."""
+        """Yield one sample for each of the wanted units."""
         order = np.argsort(self.unit, kind="stable")
         unit = self.unit[order]
         for one in wanted.tolist():
@@ -78,9 +82,9 @@ class Rows:
 
 
 def _cut_short(unit: Integers, value: Floats, room: Floats, cut: Flags, rng: np.random.Generator) -> Floats:
-    """Room for durations that may be cut off at any age: drawn from the ages at which others of their unit were.
+    """Return where durations would be cut off, drawn from the ages at which others of their unit were cut off.
 
-    The law of these ages is Kaplan and Meier's estimate, in which a duration that ends cuts the cutting off.
+    The law of these ages is Kaplan and Meier's estimate with the roles exchanged: here a duration that ends is cut off.
     """
     room = room.copy()
     for one in np.unique(unit[cut]).tolist():
@@ -98,17 +102,17 @@ def _cut_short(unit: Integers, value: Floats, room: Floats, cut: Flags, rng: np.
 
 @dataclass(frozen=True)
 class GroupLaws:
-    """The laws of groups, and what their durations leave open."""
+    """The laws of groups, and how uncertain they are."""
 
     choices: list[Choice]
     told: Floats
-    """Durations that told how much a group's durations vary; inf = its law is given."""
+    """Number of durations from which a group's variation is known; inf = its law is given."""
     least: Floats
-    """Lower end of each rate's interval if its law is any that was not ruled out; NaN = its law is sure."""
+    """Lower end of each rate's interval over all laws that were not ruled out; NaN = its law is certain."""
 
 
 def laws_by_group(durations: Durations, last: float, wanted: Law | str, confidence: float) -> GroupLaws:
-    """A law for each group from its own durations."""
+    """Fit a law to each group from its own durations."""
     rows = Rows.of(durations, last)
     groups = durations.finished.size
     most = int(np.clip(FILE_BUDGET // groups, 50, MOST_DURATIONS))
@@ -124,9 +128,9 @@ def laws_by_group(durations: Durations, last: float, wanted: Law | str, confiden
 
 
 def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tuple[list[Choice], Choice]:
-    """The law of each client, and the one that they share.
+    """Return the law of each client, and the law that they share.
 
-    A client has its own where it has plenty of durations and the shared law does not fit them.
+    A client has a law of its own if it has plenty of durations and the shared law does not fit them.
     """
     rows = Rows.of(durations, last)
     clients = durations.finished.size
@@ -152,7 +156,7 @@ def laws_by_client(durations: Durations, last: float, wanted: Law | str) -> tupl
 
 
 def _bar(law: Law) -> float:
-    """Root of n times the distance that one client in a hundred exceeds although the law is true."""
+    """Return sqrt(n) times the distance that one client in a hundred exceeds although the law is true."""
     rng = np.random.default_rng([0, 4])
     never = np.full(PLENTY, np.inf)
     found = []

@@ -1,4 +1,4 @@
-"""Walker's alias table: one draw from a discrete law in constant time."""
+"""Walker's alias table, for drawing from a discrete law in constant time."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ def _build(scaled: NDArray[np.float64], keep: NDArray[np.float64], other: NDArra
 
 
 def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """For column i = floor(u m): keep i when the fraction of u m is below keep[i], else take other[i].
+    """Return (keep, other): for column i = floor(u m), take i if the fraction of u m is below keep[i], else other[i].
 
     >>> keep, other = alias_table(np.array([0.25, 0.75]))
     >>> keep.tolist(), other.tolist()

@@ -1,7 +1,7 @@
-"""Where the C tasks of a capped network are at the beginning: drawn with room, and under way as in the long run.
+"""Place the C tasks of a capped network at the beginning: within the caps, and under way as in the long run.
 
-Which clients hold them in the stationary network is drawn by `sojourn.timing.exact.capped_draw`; with a cap of 1 that
-is so for any laws, and of a task that is found under way the time left has the equilibrium law of its stage.
+`sojourn.timing.exact.capped_draw` draws which clients hold them in the stationary network; with a cap of 1 this is
+exact for any laws. The remaining time of a task under way has the equilibrium law of its stage.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.types import Floats, Integers
 
-DOWN, SERVICE, UP = range(3)  # where a task is that began before the run
+DOWN, SERVICE, UP = range(3)  # stages of a task that began before the run
 
 
 def with_room(room: Integers, weights: Floats, tasks: int, rng: np.random.Generator) -> Integers:
-    """Tasks sent one after the other to a client with room, drawn by its weight; by client."""
+    """Send tasks one after the other to clients with room, drawn by weight; return the number of tasks per client."""
     queues = np.zeros(room.size, dtype=np.int64)
     left = tasks
     while left > 0:
@@ -23,7 +23,7 @@ def with_room(room: Integers, weights: Floats, tasks: int, rng: np.random.Genera
         drawn = open_to[rng.choice(open_to.size, left, p=chance / chance.sum())]
         order = np.argsort(drawn, kind="stable")
         first = np.searchsorted(drawn[order], drawn[order])
-        nth = np.arange(left) - first  # of the draws of the same client
+        nth = np.arange(left) - first  # number of the draw among those of the same client
         taken = drawn[order][nth < (room - queues)[drawn[order]]]
         queues += np.bincount(taken, minlength=room.size)
         left -= taken.size
@@ -31,10 +31,10 @@ def with_room(room: Integers, weights: Floats, tasks: int, rng: np.random.Genera
 
 
 def stages(fleet: Fleet, steps: int, clients: Integers, rng: np.random.Generator) -> tuple[Integers, Floats]:
-    """Where the task of each of these clients is in the stationary network, and the time left to it there.
+    """Draw where the task of each of these clients is in the stationary network, and its remaining time there.
 
-    A task is found on a link or in service in proportion to their mean times, and of that duration what is left has
-    the equilibrium law. One in service has, of its local steps, any number before it with equal probability.
+    A task is on a link or in service with probabilities in proportion to their mean times, and the rest of that
+    duration has the equilibrium law. The number of local steps that a task in service has done is uniform.
     """
     group = fleet.group_of_client[clients]
     down, served = (1 / fleet.downlink_rate)[group], (steps / fleet.rate)[group]
@@ -58,7 +58,7 @@ def stages(fleet: Fleet, steps: int, clients: Integers, rng: np.random.Generator
 
 
 def residual(law: Law, u: Floats) -> Floats:
-    """What is left of a duration with mean one that is found going on: P(more than x) = u, by halving.
+    """Return the rest of a duration with mean one that is under way: the x with P(rest > x) = u, by bisection.
 
     >>> residual(Law("deterministic"), np.array([0.25])).round(9)
     array([0.75])

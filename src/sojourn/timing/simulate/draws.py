@@ -1,9 +1,9 @@
-"""Durations drawn by key: the same client is slow at the same task, whoever dispatches it and whatever else happens.
+"""Draw durations by key: a client's nth task takes the same time, whatever the dispatcher and whatever else happens.
 
-A duration is named by (run, purpose, client, nth task of that client); the name is hashed into a stream of its own,
-from which the law takes as many numbers as it needs. Two dispatchers or algorithms that give a client its nth task
-therefore see the same duration (common random numbers). The jump chain cannot offer this: it draws who finishes next,
-and never a duration.
+The key of a duration is (run, purpose, client, nth task of that client). It is hashed into a stream of its own, from
+which the law takes as many numbers as it needs. So two dispatchers or algorithms that give a client its nth task see
+the same duration (common random numbers). The jump chain cannot do this: it draws who finishes next, and never a
+duration.
 
 The package's laws are branches of `draw`; every other law is called by the address of its compiled draw.
 """
@@ -34,15 +34,17 @@ CODES = {
 }
 
 LAW = [("code", "i8"), ("shape", "f8"), ("scale", "f8"), ("first", "i8"), ("size", "i8")]
-"""Fields of a law in a record: its branch or the address of its draw, two numbers, and where its other numbers are."""
+"""Fields of a law in a record: its branch or the address of its draw, two numbers, and the place of
+its other numbers.
+"""
 
 
 def law_fields(
     laws: Sequence[Law], values: list[float], branches: bool = True
 ) -> list[tuple[int, float, float, int, int]]:
-    """The fields of each law; numbers that need room are appended to `values`.
+    """Return the fields of each law; further numbers are appended to `values`.
 
-    Without `branches` the package's laws too are called by address, as those of one's own are.
+    Without `branches`, the package's laws are also called by address, like a user's own laws.
     """
     where: dict[tuple[float, ...], int] = {}
     rows = []
@@ -61,18 +63,18 @@ def law_fields(
     return rows
 
 
-PIECE = np.uint64((int(MOVE) << 20) % 2**64)  # a million numbers of a stream
+PIECE = np.uint64((int(MOVE) << 20) % 2**64)  # distance between two pieces: a million numbers of a stream
 
 
 @inlined
 def stream(key: np.uint64, client: int) -> np.uint64:
-    """The stream that belongs to (purpose, client): one piece of it for each task, PIECE further on every time."""
+    """Return the stream of (purpose, client): each task has one piece of it, and pieces are PIECE apart."""
     return mix(key + MOVE * np.uint64(client + 1))
 
 
 @inlined
 def named(key: np.uint64, client: int, nth: int) -> np.uint64:
-    """The piece of a stream that belongs to (purpose, client, nth)."""
+    """Return the piece of a stream that belongs to (purpose, client, nth)."""
     return stream(key, client) + PIECE * np.uint64(nth)
 
 
@@ -80,7 +82,7 @@ def named(key: np.uint64, client: int, nth: int) -> np.uint64:
 def draw(
     code: int, shape: float, scale: float, first: int, size: int, values: Floats, key: np.uint64
 ) -> tuple[float, np.uint64]:
-    """A duration with mean one from the law with these fields, and the stream's next key."""
+    """Return a duration with mean one from the law with these fields, and the stream's next key."""
     if code == EXPONENTIAL:
         return exponential(key, EDGE, HEIGHT)
     if code == DETERMINISTIC:
@@ -109,7 +111,7 @@ def fill(
 
 
 def drawn(law: Law, size: int, key: int, branches: bool = True) -> Floats:
-    """Durations as the simulator draws them.
+    """Return durations as the simulator draws them.
 
     >>> drawn(Law("deterministic"), 3, key=1)
     array([1., 1., 1.])

@@ -1,4 +1,4 @@
-"""Driving the event engine: in one compiled loop for traces and summaries, or task by task from Python."""
+"""Drive the event engine: in one compiled loop for traces and summaries, or task by task from Python."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -26,12 +26,12 @@ from sojourn.timing.simulate.schedules import SCHEDULE, first_toggle, schedule_f
 from sojourn.trace import APPLIED, IN_FLIGHT, LOST
 from sojourn.types import Floats, Integers, Records
 
-SPAN = 1_000_000  # events between two looks at the keyboard
-MOST_EVENTS = 20_000_000  # without an applied update: a second or two, then the run is given up
+SPAN = 1_000_000  # events between two checks for Ctrl-C
+MOST_EVENTS = 20_000_000  # events without an applied update, which take a second or two, before the run is given up
 
 
 class TaskRows(NamedTuple):
-    """Columns of the tasks that end, as in a Trace."""
+    """Columns of the tasks that have ended, as in a Trace."""
 
     client: NDArray[np.int32]
     prob: Floats
@@ -54,7 +54,7 @@ class Stays(NamedTuple):
 
 
 def task_rows(size: int) -> TaskRows:
-    """Room for `size` rows; with size 0 nothing is recorded."""
+    """Return space for `size` rows; with size 0 nothing is recorded."""
     return TaskRows(
         client=np.empty(size, np.int32),
         prob=np.empty(size),
@@ -70,7 +70,7 @@ def task_rows(size: int) -> TaskRows:
 
 
 def stays(groups: int) -> Stays:
-    """Empty sums."""
+    """Return empty sums."""
     return Stays(np.zeros(groups), np.zeros(groups), np.zeros(groups, np.int64))
 
 
@@ -86,16 +86,17 @@ def build(
     keys: NDArray[np.uint64],
     under_way: tuple[Integers, Floats] | None = None,
 ) -> Engine:
-    """A run at its beginning: `queues` initial tasks sent to each client at time 0 with the model of step 0.
+    """Return a run at its beginning: `queues` initial tasks are sent to each client at time 0 with the model of step 0.
 
-    `under_way` says of the clients with a task where it is, and the time left to it there; else all are sent now.
+    `under_way` gives, for clients with a task, where the task is and its remaining time there; without it all are sent
+    now.
     """
     plan.check(fleet)
     scenario.dispatcher.kind.check(fleet, plan)
     plan = as_dispatched(plan, scenario)
     if plan.capped and (scenario.dispatcher.name == "shuffled" or scenario.dispatcher.own is not None):
         raise InvalidInput(
-            f"dispatcher {scenario.dispatcher.name} does not ask who has room, got a plan with a cap; "
+            f"dispatcher {scenario.dispatcher.name} does not check caps, got a plan with a cap; "
             "use routed, or a plan without a cap"
         )
     if max(fleet.clients, plan.concurrency) > IDS:
@@ -112,7 +113,7 @@ def build(
     pools, room, places = _room(groups, fleet, plan, own is not None)
     believed = Shares(fleet, plan, scenario, queues)
     world["estimated"] = own is None and scenario.dispatcher.queued and not believed.exact
-    if world["dispatcher"][0] != ROOM or world["estimated"][0]:  # else they are told when they are asked for
+    if world["dispatcher"][0] != ROOM or world["estimated"][0]:  # otherwise they are set when they are needed
         groups["share"] = believed.by_group if own is None and scenario.dispatcher.queued else 1 / fleet.clients
     made = Engine(
         world=world,
@@ -138,7 +139,9 @@ def build(
 
 
 def _most_events(fleet: Fleet, plan: Plan, scenario: Scenario) -> int:
-    """How many events can be set at once: one a task that is served or on its way, one a client that comes and goes."""
+    """Return how many events can be set at once: one per task served or under way, one per client
+    that comes and goes.
+    """
     linked = np.isfinite(fleet.uplink_rate).any() or np.isfinite(fleet.downlink_rate).any()
     only_service = not linked and np.isinf(scenario.server_rate)
     tasks = min(fleet.clients, plan.concurrency) if only_service else plan.concurrency
@@ -172,7 +175,7 @@ def _groups(fleet: Fleet, plan: Plan, scenario: Scenario, numbers: list[float]) 
 
 
 def _room(groups: Records, fleet: Fleet, plan: Plan, own: bool) -> tuple[Records, Integers, Integers]:
-    """Lists of the clients with room, all of them: by weight, or, for a dispatcher of one's own, of idle ones."""
+    """Return lists of the clients that may hold another task: by weight, or for a user's dispatcher the idle ones."""
     groups["weight"] = 1.0 if own or not plan.capped else plan.sampling / plan.sampling.max()
     groups["cap"] = 1 if own else np.minimum(plan.cap, NO_CAP)
     groups["weight_class"], pools, listed, places = full_pools(groups["weight"], fleet.count)
@@ -180,7 +183,7 @@ def _room(groups: Records, fleet: Fleet, plan: Plan, own: bool) -> tuple[Records
 
 
 def tell_shares(e: Engine, share: Floats) -> None:
-    """Let the run know the shares, before anything of it is recorded; tasks on their way get theirs too."""
+    """Tell the run the shares before anything is recorded; tasks under way get theirs too."""
     e.groups["share"] = share
     e.slots["prob"] = share[e.clients["group"][e.slots["client"]]]
 
@@ -193,7 +196,7 @@ def _fill(records: Records, prefix: str, laws: Sequence[Law], numbers: list[floa
 
 @bare
 def _open(e: Engine, queues: Integers, stage: Integers, left: Floats, nothing: Tally) -> None:
-    """Set the clients' comings and goings, and send the initial tasks."""
+    """Schedule when clients come and go, and send the initial tasks."""
     for client in range(queues.size):
         there, changes = first_toggle(e.groups, e.clients[client].group, client, e.world[0].toggle_key, e.numbers)
         e.clients[client].there = there
@@ -228,10 +231,10 @@ def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> Non
 
 @bare
 def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, began: float) -> tuple[int, int, bool]:
-    """Apply up to `steps` updates, or as many as fit into `out`; returns (steps, rows) done, and whether it can go on.
+    """Apply up to `steps` updates, or as many as fit into `out`; return (steps, rows) done, and whether it can go on.
 
-    Where clients come and go or tasks are lost, it stops after SPAN events: whether a run is cut there changes no bit
-    of it. Times are added up from `began` on; `close` must follow when all is done.
+    If clients come and go or tasks are lost, it stops after SPAN events; such a stop does not change the run. Times are
+    added up from `began` on; call `close` at the end.
     """
     most = e.world[0].sequence + SPAN
     by_group = sums.bins.shape[0] > 1
@@ -241,11 +244,11 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, beg
     chosen, prob = 0, 0.0
     while done < steps and (room == 0 or rows < room):
         routing = e.world[0].routing
-        if routed:  # before it is known who finishes: the processor then works on both at once
+        if routed:  # drawn before it is known who finishes, so that the processor works on both at once
             chosen, prob = engine.choose(e, 0)
         slot, applied = engine.arrive(e, sums, began, most)
         if slot < 0:
-            e.world[0].routing = routing  # nobody was sent anything
+            e.world[0].routing = routing  # no task was sent
             return done, rows, slot == PAUSED
         client = e.slots[slot].client
         group = e.clients[client].group
@@ -276,7 +279,7 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, beg
 
 @bare
 def close(e: Engine, sums: Tally, lasted: float) -> None:
-    """Close the time integrals: every task still in a queue has been there until now."""
+    """Close the time integrals: a task still in a queue counts until now."""
     levels = sums.level_time.shape[1]
     for client in range(e.clients.size):
         group, length = e.clients[client].group, e.clients[client].length
@@ -286,7 +289,7 @@ def close(e: Engine, sums: Tally, lasted: float) -> None:
 
 
 class OnlineEngine(Clock):
-    """The engine driven from Python: a Clock, where timing depends on the values that training computes.
+    """The engine driven from Python: a Clock for timing that depends on the values that training computes.
 
     >>> from sojourn.random import keys
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -309,15 +312,17 @@ class OnlineEngine(Clock):
 
     @property
     def step(self) -> int:
-        """Updates applied so far."""
+        """Number of updates applied so far."""
         return int(self._run.world["step"][0])
 
     def started_at(self, slot: int) -> float:
-        """When the client began to serve the task in this slot; NaN = not yet."""
+        """Return when the client began to serve the task in this slot; NaN = not yet."""
         return float(self._run.slots[slot]["started_at"])
 
     def tasks(self, steps: int) -> Iterator[Task]:
-        """Yield ended tasks until `steps` more are applied; where no `send` follows, the dispatcher sends."""
+        """Yield ended tasks until `steps` more are applied; if the caller does not call `send`, the
+        dispatcher sends.
+        """
         stop = self.step + steps
         while self.step < stop:
             yield self.arrive()
@@ -325,7 +330,7 @@ class OnlineEngine(Clock):
                 self.send()
 
     def arrive(self) -> Task:
-        """The next task that ends; `send` must follow."""
+        """Return the next task that ends; the caller must then call `send`."""
         slot, applied = PAUSED, False
         while slot == PAUSED:
             most = int(self._run.world["sequence"][0]) + SPAN
@@ -351,7 +356,7 @@ class OnlineEngine(Clock):
         return ended
 
     def send(self, client: int | None = None, work: int | None = None) -> int:
-        """Dispatch the next task: to `client`, or to whom the dispatcher chooses; returns the client."""
+        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client."""
         if self._last is None:
             raise InvalidInput("send must follow an ended task, got a second send; take the next task first")
         chosen, prob = engine.choose(self._run, self._last.client) if client is None else (client, np.nan)
@@ -362,7 +367,7 @@ class OnlineEngine(Clock):
 
 
 class Patience:
-    """Watches a run from call to call, and says what is wrong where it cannot go on or gets nowhere."""
+    """Watches a run from call to call, and raises an error if it cannot go on or makes no progress."""
 
     def __init__(self, run: Engine) -> None:
         self._world = run.world
@@ -371,7 +376,7 @@ class Patience:
         self._lost = 0
 
     def look(self, applied: int, lost: int, alive: bool) -> None:
-        """Take note of what a call did; an error where nothing will ever happen again, or nothing does for long."""
+        """Record what a call did; raise an error if no task will ever end again, or if none has for long."""
         check_fault(self._world, self._clients)
         step, events = int(self._world["step"][0]), int(self._world["sequence"][0])
         if applied > 0:
@@ -381,21 +386,22 @@ class Patience:
         if not alive and lost == 0:
             raise InvalidInput(
                 f"the run came to a stop after {step} steps: no client will finish another task; "
-                "let clients come back, or their rates not vanish"
+                "let clients come back, or keep their rates from vanishing"
             )
         if events - self._since >= MOST_EVENTS:
-            reason = "clients come and go, and none finishes a task while it is there; let them stay longer"
+            reason = "clients come and go, and none finishes a task while it is online; let them stay longer"
             if self._lost > 0:
                 reason = (
                     f"{self._lost:,} tasks were lost, and none came back; lower the loss, or let clients stay longer"
                 )
             raise InvalidInput(
-                f"the run gets nowhere: no update was applied in {MOST_EVENTS:,} events after step {step}; {reason}"
+                f"the run makes no progress: no update was applied in {MOST_EVENTS:,} events after step {step}; "
+                f"{reason}"
             )
 
 
 def in_flight(e: Engine) -> dict[str, NDArray[Any]]:
-    """Columns of the tasks that have not ended, in the order of their dispatch."""
+    """Return the columns of the tasks that have not ended, in the order of their dispatch."""
     tasks = e.slots[np.lexsort((np.arange(e.slots.size), e.slots["dispatched_step"]))]
     size = tasks.size
     return {

@@ -1,11 +1,11 @@
-"""The event engine: any law, links, a busy server, clients that come and go; tasks in, tasks out.
+"""The event engine: it simulates any law, links, a busy server, and clients that come and go.
 
-One task's way: sent -> downlink -> queue of its client -> service -> uplink -> server (FIFO) -> applied. `arrive` runs
-the clock to the next task that is applied or lost, `send` dispatches the next one; a loop in compiled code drives both
-for `simulate`, and an online loop drives them from Python where timing depends on the model's values.
+The path of a task: sent -> downlink -> queue of its client -> service -> uplink -> server (FIFO) -> applied. `arrive`
+runs the clock to the next task that is applied or lost, and `send` dispatches the next one. For `simulate` a compiled
+loop calls both; if timing depends on the model's values, Python calls them.
 
-State lives in a few arrays of records, so that the compiled functions that pass it to each other pass little. A client
-and a slot are 64 bytes each, and indices are unsigned, because a signed one would be tested for counting from the end.
+The state is held in a few arrays of records, so that compiled functions pass little to each other. A client and a slot
+are 64 bytes each. Indices are unsigned, because numba would test signed ones for counting from the end.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from sojourn.types import Floats, Integers, Records
 SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
 ROUTED, PURE, SHUFFLED, ROOM, OWN = range(5)  # dispatchers; the last two keep lists of the clients with room
 CODES = {"routed": ROUTED, "pure": PURE, "shuffled": SHUFFLED, "idle": ROOM}
-NOBODY, PAUSED = -1, -2  # instead of a slot: no task will ever end; too many events without one
+NOBODY, PAUSED = -1, -2  # in place of a slot: no task will ever end; too many events without a task that ends
 
 
 def _law(prefix: str) -> list[tuple[str, str]]:
@@ -38,9 +38,9 @@ def _law(prefix: str) -> list[tuple[str, str]]:
 
 GROUP = np.dtype(
     [
-        *[("first", "u4"), ("members", "u4"), ("share", "f8")],  # of all updates, believed of one client
+        *[("first", "u4"), ("members", "u4"), ("share", "f8")],  # share of all updates, as believed of one client
         *[("keep", "f8"), ("other", "i8")],  # alias table over groups
-        *[("weight", "f8"), ("cap", "u4"), ("weight_class", "u4")],  # where only those with room are drawn
+        *[("weight", "f8"), ("cap", "u4"), ("weight_class", "u4")],  # for drawing among the clients with room
         *[("service_time", "f8"), *_law("service")],  # mean of one local step
         *[("uplink_time", "f8"), *_law("uplink"), ("downlink_time", "f8"), *_law("downlink")],
         *SCHEDULE,
@@ -49,9 +49,13 @@ GROUP = np.dtype(
 CLIENT = np.dtype(
     [
         *[("group", "u4"), ("head", "u4"), ("tail", "u4"), ("length", "u4")],
-        *[("service", "u8"), ("sent", "i8"), ("toggled", "i8")],  # the next draw: its piece of the stream, or its nth
+        *[
+            ("service", "u8"),
+            ("sent", "i8"),
+            ("toggled", "i8"),
+        ],  # the next draw: its piece of the stream, or its number
         *[("outstanding", "u4"), ("room_place", "u4"), ("there", "u4"), ("seat", "u4")],
-        *[("remaining", "f8")],  # work of the service that stopped when the client left, else NaN
+        *[("remaining", "f8")],  # work left of the service that stopped when the client left, else NaN
     ]
 )
 SLOT = np.dtype(
@@ -68,26 +72,26 @@ WORLD = np.dtype(
         *[("server_head", "i8"), ("server_tail", "i8"), ("server_length", "i8"), ("server_nth", "i8")],
         *[("turn", "i8"), ("estimated", "i8"), ("routing", "u8"), ("service_key", "u8"), ("server_key", "u8")],
         *[("uplink_key", "u8"), ("downlink_key", "u8"), ("loss_key", "u8"), ("toggle_key", "u8")],
-        *[("own", "i8"), ("own_first", "i8"), ("own_size", "i8")],  # a dispatcher of one's own, and its numbers
+        *[("own", "i8"), ("own_first", "i8"), ("own_size", "i8")],  # a user's own dispatcher, and its numbers
         *[("fault", "i8"), ("wrong_client", "i8"), ("wrong_prob", "f8")],
     ]
 )
 
 
 class Engine(NamedTuple):
-    """A run: what it is made of and where it stands."""
+    """A run: its fixed parts and its state."""
 
     world: Records  # [one record]
     groups: Records
     clients: Records
     slots: Records
-    tree: Records  # of events, and their seats
+    tree: Records  # the events
     seats: Records
-    numbers: Floats  # measured durations, tables of comings and goings, changes of rates
+    numbers: Floats  # measured durations, tables of when clients come and go, changes of rates
     pools: Records  # classes of weights
     room: Integers  # clients with room for a task, class by class
-    received: Integers  # updates of each client, where its share is estimated
-    order: Integers  # shuffled: the clients' turns; a dispatcher of one's own: tasks of each client
+    received: Integers  # updates of each client, if its share is estimated
+    order: Integers  # shuffled: the clients' turns; a user's own dispatcher: tasks of each client
 
 
 @hot
@@ -122,7 +126,7 @@ def begin(e: Engine, client: int, now: float) -> None:
 
 @hot
 def join(e: Engine, sums: Tally, slot: int, now: float, began: float) -> None:
-    """A task reaches its client's queue."""
+    """Put a task into its client's queue."""
     client = e.slots[slot].client
     e.slots[slot].reached_at = now
     waiting = e.clients[client].length
@@ -142,7 +146,7 @@ def join(e: Engine, sums: Tally, slot: int, now: float, began: float) -> None:
 
 @hot
 def leave(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
-    """The first task leaves its client's queue; the next one begins."""
+    """Take the first task out of a client's queue, and begin the next one."""
     slot = e.clients[client].head
     found = e.clients[client].length
     group = e.clients[client].group
@@ -159,7 +163,7 @@ def leave(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
 
 @bare
 def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int:
-    """A client comes or goes; returns the slot that is lost by it, or NOBODY."""
+    """Let a client come or go; return the slot of the task that is lost by it, or NOBODY."""
     group = e.clients[client].group
     there = e.clients[client].there == 0
     e.clients[client].there = there
@@ -186,7 +190,7 @@ def toggle(e: Engine, sums: Tally, client: int, now: float, began: float) -> int
 
 @bare
 def serve(e: Engine, now: float) -> None:
-    """The server begins with the first update in its queue."""
+    """Let the server begin with the first update in its queue."""
     law = e.world[0]
     key = named(law.server_key, 0, law.server_nth)
     x, _ = draw(law.server_code, law.server_shape, law.server_scale, law.server_first, law.server_size, e.numbers, key)
@@ -196,7 +200,7 @@ def serve(e: Engine, now: float) -> None:
 
 @bare
 def to_server(e: Engine, slot: int, now: float) -> None:
-    """An update reaches a server that takes time."""
+    """Put an update into the queue of a server that takes time."""
     if e.world[0].server_length == 0:
         e.world[0].server_head = slot
         serve(e, now)
@@ -208,7 +212,7 @@ def to_server(e: Engine, slot: int, now: float) -> None:
 
 @bare
 def from_server(e: Engine, now: float) -> int:
-    """The server has applied the first update in its queue and goes on with the next."""
+    """Finish the first update in the server's queue, and begin the next one."""
     slot = e.world[0].server_head
     e.world[0].server_head = e.slots[slot].following
     e.world[0].server_length -= 1
@@ -219,7 +223,7 @@ def from_server(e: Engine, now: float) -> int:
 
 @bare
 def to_uplink(e: Engine, slot: int, now: float) -> None:
-    """A finished task takes its uplink."""
+    """Put a finished task on its uplink."""
     client = e.slots[slot].client
     law = e.groups[e.clients[client].group]
     key = named(e.world[0].uplink_key, client, e.slots[slot].nth)
@@ -229,9 +233,9 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
 
 @hot
 def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
-    """Run the clock to the next task that ends: (slot, whether it is applied rather than lost).
+    """Run the clock to the next task that ends; return (slot, whether it is applied rather than lost).
 
-    NOBODY if none will; PAUSED where none has by the time that `most` events have been set: call again.
+    The slot is NOBODY if no task will ever end, and PAUSED if none ended before `most` events were set: call again.
     """
     at_once = e.world[0].server_time == 0.0
     while True:
@@ -264,13 +268,15 @@ def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
             slot = toggle(e, sums, number, now, began)
             if slot != NOBODY:
                 return slot, False
-            if e.world[0].sequence >= most:  # only comings and goings can go on for ever without a task that ends
+            if (
+                e.world[0].sequence >= most
+            ):  # only clients that come and go can cause events for ever without a task that ends
                 return PAUSED, False
 
 
 @hot
 def choose(e: Engine, finisher: int) -> tuple[int, float]:
-    """The client that gets the next task, and its share of all updates as far as is known."""
+    """Return the client that gets the next task, and its share of all updates as far as it is known."""
     dispatcher = e.world[0].dispatcher
     if dispatcher == OWN:
         return choose_own(e, finisher)
@@ -289,7 +295,7 @@ def choose(e: Engine, finisher: int) -> tuple[int, float]:
 
 @hot
 def count_in(e: Engine, client: int) -> None:
-    """An update of the client is applied."""
+    """Count an applied update of the client."""
     e.world[0].step += 1
     if e.world[0].estimated:
         e.received[client] += 1
@@ -297,7 +303,7 @@ def count_in(e: Engine, client: int) -> None:
 
 @hot
 def free(e: Engine, client: int) -> None:
-    """One task of the client has ended; dispatchers that ask who has room need to know."""
+    """Note that one task of the client has ended, for dispatchers that ask who has room."""
     if e.world[0].dispatcher < ROOM:
         return
     if e.world[0].dispatcher == OWN:
@@ -307,7 +313,7 @@ def free(e: Engine, client: int) -> None:
 
 @hot
 def note_sent(e: Engine, slot: int, client: int, prob: float, work: int) -> None:
-    """Write down that a task in `slot` goes to `client`, now, with the model of the present step."""
+    """Record that a task in `slot` goes to `client` now, with the model of the present step."""
     task = e.slots[slot]
     task.client = client
     task.nth = e.clients[client].sent
@@ -325,7 +331,7 @@ def note_sent(e: Engine, slot: int, client: int, prob: float, work: int) -> None
 
 @hot
 def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, began: float) -> None:
-    """Dispatch a task in `slot` to `client`, now, with the model of the present step."""
+    """Dispatch a task in `slot` to `client` now, with the model of the present step."""
     note_sent(e, slot, client, prob, work)
     now = e.world[0].clock
     law = e.groups[e.clients[client].group]
@@ -346,7 +352,7 @@ def send(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int,
 
 @bare
 def find(e: Engine, sums: Tally, slot: int, client: int, prob: float, work: int, stage: int, left: float) -> None:
-    """A task that is under way when the run begins: the time left to it on a link, or in service."""
+    """Place a task that is under way when the run begins, with its remaining time on a link or in service."""
     note_sent(e, slot, client, prob, work)
     if stage == DOWN:
         push(e.world, e.tree, e.seats, left, slot, REACHES)

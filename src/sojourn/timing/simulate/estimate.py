@@ -5,7 +5,7 @@ arrivals, say); the estimate is the ratio R of their sums, its standard error th
 
     se = sqrt( sum_u (num_u - R den_u)^2 / (U (U - 1)) ) / mean(den)
 
-Where no unit has anything in its denominator there is no ratio, and where only one has, nobody knows its error.
+If no unit has a positive denominator there is no ratio, and if only one has, the error is unknown.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from sojourn.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class Estimate(Frozen):
-    """A simulated mean and its standard error (NaN where only one unit, or none, has seen something)."""
+    """A simulated mean and its standard error, which is NaN if at most one unit has data."""
 
     value: Floats
     """Estimated mean, by group or a single number."""
@@ -36,7 +36,7 @@ class Estimate(Frozen):
 
 
 class RatioSums:
-    """Running sums from which a ratio and its error follow; memory does not grow with the number of units."""
+    """Running sums that give a ratio and its error; memory does not grow with the number of units."""
 
     def __init__(self, size: int) -> None:
         self.units = 0
@@ -54,8 +54,8 @@ class RatioSums:
         self._squares += np.stack([n * n, n * d, d * d])
 
     def estimate(self) -> Estimate:
-        """The ratio of the sums, with its standard error."""
-        with np.errstate(all="ignore"):  # rates near the ends of the range of numbers
+        """Return the ratio of the sums, with its standard error."""
+        with np.errstate(all="ignore"):  # rates near the limits of floating point
             ratio = np.where(self._seen > 0, self._num / self._den, np.nan)
             spread = self._squares[0] - 2 * ratio * self._squares[1] + ratio**2 * self._squares[2]
             variance = np.maximum(spread, 0) / (self.units * (self.units - 1)) if self.units > 1 else np.nan

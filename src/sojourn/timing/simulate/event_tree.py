@@ -1,15 +1,15 @@
-"""A tournament of events: the first by time, and of equal times the one that was set first.
+"""A tournament tree of events: the next event is the earliest, and of equal times the one that was set first.
 
 Every event sits in a seat, a leaf of a complete binary tree; a node above holds the earlier of its two children, so
-the root is the next event. Setting or clearing a seat replays the matches on its way to the root: always the same
-number, at places known beforehand, none of them a branch. A heap does less, but its way depends on the times, which are
-random, so that the processor guesses wrong at every second level; from some ten events on that costs more.
+the root is the next event. Setting or clearing a seat replays the matches on the path to the root: always the same
+number, at known places, without a branch. A heap does less work, but its path depends on the times. These are random,
+so the processor guesses wrong at every second level, and from about ten events on that costs more.
 
 An event is (time, mark); the mark packs a sequence number and the seat, so that comparing marks breaks ties in the
 order of setting and never by client. Times are not negative, so their bits read as whole numbers are in the same order,
 and a match is one comparison of 128-bit numbers. Reading the next event leaves its seat as a hole that the next `push`
-fills: most events set exactly one other, and this saves them half of the way. Free seats are a stack: the seat that
-was left last, whose way is still in the caches, is taken first.
+fills: most events set exactly one other event, and this saves half of the work. Free seats are a stack: the seat that
+was freed last, whose path is still in the caches, is used first.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ _NEVER = int(np.array(np.inf).view(np.int64))
 
 
 def empty(events: int) -> tuple[Records, Records, int]:
-    """A tree with room for so many events, its seats, and their number (a power of two)."""
+    """Return a tree with space for this many events, its seats, and their number (a power of two)."""
     number = 1 << max(0, events - 1).bit_length()
     tree, seats = np.zeros(2 * number, EVENT), np.zeros(number, SEAT)
     tree["time"] = _NEVER
@@ -42,13 +42,13 @@ def empty(events: int) -> tuple[Records, Records, int]:
 
 @inlined
 def kind_of(event: Any) -> int:
-    """The event's kind."""
+    """Return the event's kind."""
     return event & (KINDS - 1)
 
 
 @inlined
 def id_of(event: Any) -> int:
-    """The client or slot that the event is about."""
+    """Return the client or slot of the event."""
     return event >> 3
 
 
@@ -67,7 +67,7 @@ def _seat(world: Records, tree: Records, seat: int, time: float, mark: np.int64)
 
 @hot
 def push(world: Records, tree: Records, seats: Records, time: float, number: int, kind: int) -> int:
-    """Set an event; returns its seat."""
+    """Set an event; return its seat."""
     seat = world[0].hole
     if seat == NO_SEAT:
         world[0].free -= 1
@@ -82,7 +82,7 @@ def push(world: Records, tree: Records, seats: Records, time: float, number: int
 
 @hot
 def clear(world: Records, tree: Records, seats: Records, seat: int) -> float:
-    """Take an event back; returns its time."""
+    """Cancel an event; return its time."""
     time = np.int64(tree[np.uint64(seat + world[0].seats)].time).view(np.float64)
     seats[world[0].free].free = seat
     world[0].free += 1
@@ -92,7 +92,7 @@ def clear(world: Records, tree: Records, seats: Records, seat: int) -> float:
 
 @hot
 def pop(world: Records, tree: Records, seats: Records) -> tuple[float, int]:
-    """Take the next event, (time, what `kind_of` and `id_of` read); (inf, -1) when there is none."""
+    """Take the next event; return (time, event for `kind_of` and `id_of`), or (inf, -1) if there is none."""
     if world[0].hole != NO_SEAT:
         clear(world, tree, seats, world[0].hole)
         world[0].hole = NO_SEAT

@@ -1,15 +1,15 @@
-"""The jump chain of the exponential network: no event heap, constant cost a step.
+"""The jump chain of the exponential network: no event heap, and a constant cost per step.
 
 With exponential service the next client to finish is busy client i with probability mu_i / (sum of busy rates), and
 the time to it is exponential with that sum. Busy clients are kept in one list for each rate class; a class is drawn by
 its total rate, then a client of it uniformly. When there are many distinct rates a class spans a range and its
 largest rate is used: a drawn client is accepted with probability mu_i / bound (composition and rejection), and a
-refusal lets the clock run on (uniformisation), so law and clock stay exact and the cost does not grow with n. Tasks
-sit in C slots chained into one FIFO list a client; a finished slot is used again for the task dispatched next.
+rejection still advances the clock (uniformisation), so law and clock stay exact and the cost does not grow with n.
+Tasks sit in C slots that are chained into one FIFO list per client; a finished slot is reused for the next task.
 
 A step takes some tens of nanoseconds, and the layout is made for it: what belongs to one client, slot, group or class
-is one row of a table, so that a large fleet costs few cache lines a step, and indices are unsigned, because a signed
-one would be tested for counting from the end.
+is one row of a table, so that a large fleet costs few cache lines per step. Indices are unsigned, because numba would
+test signed ones for counting from the end.
 """
 
 from typing import Any, NamedTuple
@@ -28,8 +28,8 @@ from sojourn.types import Floats, Integers
 Table = NDArray[Any]
 
 CLASSES = 16
-MOST_REFUSALS = 100.0  # draws of a step, in a class with very different rates, that are still bearable
-EXACT_STALENESS = 128  # below, a bin of the staleness histogram is one value; above, 32 bins an octave
+MOST_REFUSALS = 100.0  # most draws per step, in a class with very different rates, that are acceptable
+EXACT_STALENESS = 128  # below this a bin of the staleness histogram is one value; above it there are 32 bins per octave
 _OCTAVE_BINS = 1030 * 32  # where 128.0 stands when a float's exponent and first 5 fraction bits are read as a number
 STALENESS_BINS = EXACT_STALENESS + 33 * 32
 
@@ -45,10 +45,10 @@ CLASS = np.dtype([("bound", "f8"), ("inverse", "f8"), ("weight", "f8"), ("first"
 
 
 class Network(NamedTuple):
-    """What does not change during a run."""
+    """The parts that do not change during a run."""
 
     groups: Table
-    classes: Table  # as they are when no client is busy
+    classes: Table  # their state when no client is busy
     rate: Floats  # of each group
     group: Integers  # group of each client
     edge: Floats  # layers of the exponential draw
@@ -71,12 +71,12 @@ class Network(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a run stands."""
+    """The state of a run."""
 
     clients: Table
     slots: Table
     classes: Table
-    reach: Floats  # sum of the weights of the classes up to and with each
+    reach: Floats  # cumulative sums of the weights of the classes
     busy: NDArray[np.uint32]  # busy clients, class by class
     begun: Floats  # when the slot in service at each client began
     dispatched_at: Floats  # of each slot
@@ -86,7 +86,7 @@ class State(NamedTuple):
 
     @property
     def length(self) -> NDArray[np.uint32]:
-        """Tasks at each client."""
+        """Number of tasks at each client."""
         return np.asarray(self.clients["length"])
 
     @property
@@ -145,13 +145,13 @@ def network(fleet: Fleet, plan: Plan) -> Network:
 
 
 def bearable(fleet: Fleet) -> bool:
-    """Whether the classes are narrow enough: a client is accepted with its rate over the largest of its class."""
+    """Whether the classes are narrow enough: a client is accepted with its rate divided by the largest of its class."""
     span = np.log(fleet.rate.max()) - np.log(fleet.rate.min())
     return bool(span <= CLASSES * np.log(MOST_REFUSALS)) or np.unique(fleet.rate).size <= CLASSES
 
 
 def _classes_by_rate(rate: Floats) -> Integers:
-    """Class of each group: one for each rate or, when there are many, for each range of nearly equal rates."""
+    """Return the class of each group: one per rate or, if there are many, one per range of nearly equal rates."""
     rates = np.unique(rate)
     if rates.size <= CLASSES:
         return np.searchsorted(rates, rate)
@@ -161,7 +161,7 @@ def _classes_by_rate(rate: Floats) -> Integers:
 
 
 def state(net: Network, queues: Integers, keys: NDArray[np.uint64]) -> State:
-    """A run at its beginning: `queues` initial tasks at each client, all of step 0."""
+    """Return a run at its beginning: `queues` initial tasks at each client, all of step 0."""
     tasks, ends = int(queues.sum()), np.cumsum(queues)
     clients, slots, classes = np.zeros(queues.size, CLIENT), np.zeros(tasks, SLOT), net.classes.copy()
     clients["head"], clients["tail"] = ends - queues, np.maximum(ends, 1) - 1
@@ -189,7 +189,7 @@ def state(net: Network, queues: Integers, keys: NDArray[np.uint64]) -> State:
 
 
 def tally(groups: int, levels: int, staleness_groups: int) -> Tally:
-    """An empty tally."""
+    """Return an empty tally."""
     return Tally(
         arrivals=np.zeros(groups, dtype=np.int64),
         staleness=np.zeros(groups, dtype=np.int64),
@@ -201,7 +201,7 @@ def tally(groups: int, levels: int, staleness_groups: int) -> Tally:
 
 
 def rows(size: int) -> Rows:
-    """Room for `size` rows; with size 0 nothing is recorded."""
+    """Return space for `size` rows; with size 0 nothing is recorded."""
     return Rows(
         client=np.empty(size, dtype=np.int64),
         dispatched_at=np.empty(size),
@@ -213,13 +213,15 @@ def rows(size: int) -> Rows:
 
 @inlined
 def staleness_bin(staleness: np.int64) -> np.int64:
-    """Bin of the histogram: exact below 128, then 32 bins an octave (3% wide)."""
-    wide = EXACT_STALENESS + (np.float64(staleness).view(np.int64) >> 47) - _OCTAVE_BINS  # always: saves a branch
+    """Return the bin of the histogram: exact below 128, then 32 bins per octave (3% wide)."""
+    wide = (
+        EXACT_STALENESS + (np.float64(staleness).view(np.int64) >> 47) - _OCTAVE_BINS
+    )  # computed always, which saves a branch
     return staleness if staleness < EXACT_STALENESS else wide
 
 
 def bin_edges() -> Floats:
-    """Left edges of the staleness bins, and the right edge of the last."""
+    """Return the left edges of the staleness bins, and the right edge of the last."""
     octave = EXACT_STALENESS * 2.0 ** np.arange(33)
     wide = (octave[:, None] * (1 + np.arange(32) / 32)).ravel()
     return np.concatenate([np.arange(EXACT_STALENESS), wide, [EXACT_STALENESS * 2.0**33]])
@@ -227,7 +229,7 @@ def bin_edges() -> Floats:
 
 @inlined
 def _add_up(classes: Table, reach: Floats) -> float:
-    """Bring `reach` up to date; returns the total rate of the busy clients."""
+    """Update `reach`; return the total rate of the busy clients."""
     total = 0.0
     for c in range(classes.size):
         total += classes[c].weight
@@ -237,7 +239,7 @@ def _add_up(classes: Table, reach: Floats) -> float:
 
 @inlined
 def _class_at(point: float, reach: Floats) -> tuple[np.uint32, float]:
-    """The class that a point on the line of busy rates falls into, and where that class begins.
+    """Return the class that a point on the line of busy rates falls into, and where that class begins.
 
     The point is below the last reach, so the class is never an empty one. No branch depends on the point: it is
     random, so the processor would guess wrong half the time.
@@ -253,7 +255,7 @@ def _class_at(point: float, reach: Floats) -> tuple[np.uint32, float]:
 
 @compiled
 def advance(net: Network, run: State, sums: Tally, out: Rows, steps: int) -> float:
-    """Apply `steps` updates; returns the time they took."""
+    """Apply `steps` updates; return the time they took."""
     route, serve, ticks = run.keys[ROUTING], run.keys[SERVICE], run.keys[CLOCK]
     clients, slots, groups, classes, busy = run.clients, run.slots, net.groups, run.classes, run.busy
     levels = sums.level_time.shape[1]
@@ -357,7 +359,7 @@ def _write(run: State, out: Rows, row: int, client: np.uint32, slot: np.uint32, 
 
 @compiled
 def _settle(run: State, sums: Tally, now: float) -> None:
-    """Close the time integrals: every task still there has been there until now."""
+    """Close the time integrals: a task still there counts until now."""
     levels = sums.level_time.shape[1]
     for client in range(run.begun.size):
         group = run.clients[client].group
@@ -369,7 +371,7 @@ def _settle(run: State, sums: Tally, now: float) -> None:
 
 @compiled
 def waiting_tasks(run: State) -> tuple[Integers, Integers, Integers]:
-    """Client, place in its queue (0 = in service) and slot of every task in flight."""
+    """Return client, place in its queue (0 = in service) and slot of every task in flight."""
     tasks = run.dispatched_at.size
     clients, places, slots = np.empty(tasks, np.int64), np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     row = 0

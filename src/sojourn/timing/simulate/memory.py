@@ -1,15 +1,15 @@
 """How long a network remembers its start, and whether a run is long enough to forget it.
 
-Two things must pass. The queues settle: a client that begins with x tasks and holds q in the stationary network hands
-its surplus to the clients of the most loaded group b. While both are busy, both serve mu t tasks in the time t and get
-p A of the A steps, so that it takes
+Two things take time. First the queues settle: a client that begins with x tasks and holds q in the stationary network
+passes its surplus to the clients of the most loaded group b. While both are busy, both serve mu t tasks in the time t
+and get p A of the A steps, so that it takes
 
     t = Delta / (mu - p mu_b / p_b),    Delta = x - q + (p / p_b) (q_b - x_b),    A = (mu_b t + q_b - x_b) / p_b.
 
-Where loads are nearly equal that is too long: an M/M/1 queue with the utilisation rho settles in the longer of
-Delta / (mu (1 - rho)) and its relaxation time 1 / (mu (1 - sqrt(rho))^2). Then the tasks age: the first ones carry step
-0 and look younger than they are, for about the largest mean staleness. All this is rough, to tell short runs from long
-ones; after the stated steps between a tenth and a half of the surplus is left.
+If loads are nearly equal this overestimates: an M/M/1 queue with the utilisation rho settles in the longer of
+Delta / (mu (1 - rho)) and its relaxation time 1 / (mu (1 - sqrt(rho))^2). Then the tasks age: for about the largest
+mean staleness, the first tasks carry step 0 and look younger than they are. This is a rough estimate to distinguish
+short runs from long ones; after the stated steps between a tenth and a half of the surplus is left.
 """
 
 import math
@@ -21,9 +21,9 @@ from sojourn.dispatching import HOMES, QUEUED
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.simulate.summary import Summary
 
-SLIGHT = 0.05  # part of a queue, or of one task, whose surplus is of no account
-SEEN = 100  # updates of a group, below which its mean says little
-ENOUGH = 8  # times its memory is a run long enough; a stationary start leaves out as much
+SLIGHT = 0.05  # a surplus below this part of a queue, or of one task, is ignored
+SEEN = 100  # with fewer updates than this the mean of a group says little
+ENOUGH = 8  # a run is long enough if it lasts this many times its memory; a stationary start leaves out as much
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Memory:
     """What a run has to forget, in server steps."""
 
     settling: float
-    """Until the queues are those of the stationary network; 0 where they begin so."""
+    """Steps until the queues are those of the stationary network; 0 if they begin so."""
     staleness: float
-    """Largest mean staleness of a group: by theory, or as simulated where that is larger."""
+    """Largest mean staleness of a group: by theory, or as simulated if that is larger."""
     needed: int
-    """Steps to be simulated, after this warm-up, for the start not to matter."""
+    """Steps to simulate after the warm-up so that the start does not matter."""
     short: bool
-    """Whether fewer were."""
+    """Whether the run is shorter than that."""
 
 
 def memory_of(summary: Summary, exact: Analysis) -> Memory:
-    """Hold the length of a run against its memory; `exact` is the analysis of the same network.
+    """Compare the length of a run with its memory; `exact` is the analysis of the same network.
 
     >>> from sojourn import Fleet, Plan, analyze, measure
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
@@ -64,7 +64,7 @@ def memory_of(summary: Summary, exact: Analysis) -> Memory:
 
 
 def _settling(exact: Analysis, start: str) -> float:
-    """Steps until the queues have settled."""
+    """Return the number of steps until the queues have settled."""
     if start == "stationary":
         return 0.0
     fleet, plan = exact.fleet, exact.plan

@@ -1,10 +1,11 @@
-"""The jump chain of the exponential network in which nobody waits: every client holds one task at most.
+"""The jump chain of the exponential network in which nobody waits: every client holds at most one task.
 
-The state is who is busy. The next client to finish is busy client i with probability mu_i / (sum of busy rates), and
-the time to it is exponential with that sum; the next task goes to an idle client by weight, the finisher among them.
-Both are drawn from lists by classes, of rates and of weights, as in `sojourn.timing.dispatch.room`: a class by the sum
-of its bounds, a client of it uniformly, accepted with its own rate or weight over the bound. A refused finisher lets
-the clock run on, so that law and clock stay exact. A step costs the same for any number of clients and tasks.
+The state is the set of busy clients. The next client to finish is busy client i with probability mu_i / (sum of busy
+rates), and the time to it is exponential with that sum; the next task goes to an idle client by weight, the finisher
+among them. Both are drawn from lists by classes, of rates and of weights, as in `sojourn.timing.dispatch.room`: a class
+by the sum of its bounds, a client of it uniformly, accepted with its own rate or weight over the bound. When a finisher
+is rejected the clock still advances, so that law and clock stay exact. A step costs the same for any number of clients
+and tasks.
 """
 
 from typing import NamedTuple
@@ -26,7 +27,7 @@ CLIENT = np.dtype([("dispatched_step", "i8"), ("group", "u4"), ("unused", "u4")]
 
 
 class State(NamedTuple):
-    """Where a run stands."""
+    """The state of a run."""
 
     groups: Records
     clients: Records
@@ -34,7 +35,7 @@ class State(NamedTuple):
     busy: NDArray[np.uint32]  # who is busy, class by class
     resting: Records  # classes of weights
     idle: NDArray[np.uint32]  # who is idle, class by class
-    reach: Floats  # [rates, then weights]: sums of the classes up to and with each
+    reach: Floats  # [rates, then weights]: cumulative sums over the classes
     dispatched_at: Floats  # of the task of each client
     edge: Floats  # layers of the exponential draw
     height: Floats
@@ -44,11 +45,11 @@ class State(NamedTuple):
 
 
 def state(fleet: Fleet, plan: Plan, queues: Integers, keys: NDArray[np.uint64]) -> State:
-    """A run at its beginning: a task of step 0 at each client with one in `queues`."""
+    """Return a run at its beginning: each client with one in `queues` has a task of step 0."""
     plan.check(fleet)
     if not fleet.exponential or queues.max() > 1:
         raise InvalidInput(
-            "this jump chain needs exponential service, no links and one task per client at most, got others"
+            "this jump chain needs exponential service, no links and at most one task per client, got others"
         )
     groups = np.zeros(fleet.groups, GROUP)
     groups["rate"], groups["weight"] = fleet.rate, plan.sampling / plan.sampling.max()
@@ -65,7 +66,7 @@ def state(fleet: Fleet, plan: Plan, queues: Integers, keys: NDArray[np.uint64]) 
 
 
 def _listed(pools: Records, class_of: Integers, which: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """The list of these clients, class by class; the classes get their sizes."""
+    """Return the list of these clients, class by class, and set the sizes of the classes."""
     found = np.zeros(class_of.size + 1, dtype=np.uint32)
     mine = np.flatnonzero(which)
     mine = mine[np.argsort(class_of[mine], kind="stable")]
@@ -78,7 +79,7 @@ def _listed(pools: Records, class_of: Integers, which: NDArray[np.bool_]) -> NDA
 
 @inlined
 def _add_up(pools: Records, reach: Floats, begin: int) -> float:
-    """Bring `reach` up to date from `begin` on; returns the total."""
+    """Update `reach` from `begin` on; return the total."""
     total = 0.0
     for c in range(pools.size):
         total += pools[c].bound * pools[c].size
@@ -88,7 +89,9 @@ def _add_up(pools: Records, reach: Floats, begin: int) -> float:
 
 @inlined
 def _draw(pools: Records, reach: Floats, begin: int, point: float) -> tuple[np.uint32, np.uint32]:
-    """The class that a point on the line falls into, and the place in the list; no branch depends on the point."""
+    """Return the class that a point on the line falls into, and the place in the list; no branch
+    depends on the point.
+    """
     found = np.uint32(0)
     before = 0.0
     for c in range(pools.size - 1):
@@ -102,7 +105,7 @@ def _draw(pools: Records, reach: Floats, begin: int, point: float) -> tuple[np.u
 
 @compiled
 def advance(run: State, sums: Tally, out: Rows, steps: int) -> float:
-    """Apply `steps` updates; returns the time they took."""
+    """Apply `steps` updates; return the time they took."""
     route, serve, ticks = run.keys[ROUTING], run.keys[SERVICE], run.keys[CLOCK]
     clients, groups, working, resting, busy, idle = (
         run.clients,
@@ -176,7 +179,7 @@ def advance(run: State, sums: Tally, out: Rows, steps: int) -> float:
             run.dispatched_at[client] = began + now
         sums.task_time[group] -= now
         total = _add_up(working, reach, 0)
-    for pool in working:  # every task still there has been there until now
+    for pool in working:  # a task still there counts until now
         for listed in range(pool.first, pool.first + pool.size):
             sums.task_time[clients[busy[listed]].group] += now
     run.keys[ROUTING], run.keys[SERVICE], run.keys[CLOCK] = route, serve, ticks
@@ -186,6 +189,6 @@ def advance(run: State, sums: Tally, out: Rows, steps: int) -> float:
 
 
 def busy_clients(run: State) -> Integers:
-    """Who is busy, in their order."""
+    """Return the busy clients in order."""
     parts = [run.busy[pool["first"] : pool["first"] + pool["size"]] for pool in run.working]
     return np.sort(np.concatenate(parts)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""From simulation to Trace: every task a row, in memory or written to a file piece by piece."""
+"""Simulate a run and record it as a Trace, one row per task, in memory or piece by piece in a file."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ from sojourn.trace import COLUMNS, Trace, TraceWriter
 from sojourn.version import __version__
 
 CHUNK = 1_000_000
-LITTLE = 500  # steps at most that a run by time is simulated beyond its end
-LOOK = 200  # pieces between two looks at the memory, where their number is not known
+LITTLE = 500  # a run until a time is simulated at most this many steps beyond its end
+LOOK = 200  # pieces between two checks of the memory, if their number is not known
 A_TASK = 130  # bytes of memory that a row takes while the pieces are put together
 
 Columns = Mapping[str, NDArray[Any]]
@@ -41,11 +41,18 @@ def simulate(
     engine: str = "auto",
     task_bytes: int = A_TASK,
 ) -> Trace:
-    """The Trace of a simulated run of `steps` server steps, or until `time` (`90s`, `1h`): every task, those in
-    flight last.
+    """Simulate a run of `steps` server steps, or until `time`, and return its Trace.
 
-    A run by time goes on until an update is applied after it, and a little longer. `task_bytes` is what a task will
-    need of the memory; a run that does not fit is refused.
+    - `steps`: number of updates that the server applies
+    - `time`: instead of steps, a time in seconds or as `"90s"`, `"1h"`; the run goes on until an update is applied
+      after it, and a little longer
+    - `start`: where the tasks are at first: `stationary` (drawn from the long run), `even`, `routed` or `one-each`
+    - `seed`: seed of all random streams; the same seed gives the same trace
+    - `scenario`: dispatcher, local steps, server time and availability; by default the paper's network
+    - `engine`: `auto`, `jump chain`, or `events` (service times keyed by client and task)
+    - `task_bytes`: memory per task that the caller will need; a run that does not fit into the memory raises an error
+
+    The trace has one row per task; tasks that are still in flight at the end come last.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     >>> trace = simulate(fleet, Plan.uniform(fleet, concurrency=20), steps=500, start="even", seed=3)
@@ -80,9 +87,10 @@ def simulate_to_file(
     engine: str = "auto",
     progress: Progress | None = None,
 ) -> bool:
-    """Simulate straight into a trace file (Parquet), a million rows at a time; whether all steps were done.
+    """Simulate into a trace file (Parquet), a million rows at a time; return whether all steps were done.
 
-    On Ctrl-C the file is finished with what was done so far.
+    The arguments are those of `simulate`; `progress` is called with (steps done, steps). After Ctrl-C the file holds
+    what was done so far.
     """
     plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed)
@@ -106,7 +114,7 @@ def _pieces(run: Runner, steps: int, stop: Event | None = None) -> Iterator[Colu
 
 
 def _pieces_until(run: Runner, time: float, task_bytes: int) -> Iterator[Columns]:
-    """Some steps at a time, until one is later; how many they will be is not known, so the memory is looked at."""
+    """Yield some steps at a time until one is later than `time`; since their number is not known, check the memory."""
     number, last = 0, -math.inf
     while not last > time:
         if number % LOOK == 0:

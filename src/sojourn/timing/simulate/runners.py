@@ -1,4 +1,4 @@
-"""One run, whatever drives it: the jump chain, the event engine, rounds or periods behind one interface."""
+"""One interface to a run, whether the jump chain, the event engine, rounds or periods drive it."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -26,9 +26,9 @@ from sojourn.trace import APPLIED, COLUMNS, IN_FLIGHT
 
 Columns = Mapping[str, NDArray[Any]]
 ENGINES = ("auto", "jump chain", "events")
-DRAWN = "drawn"  # prob is what the dispatcher says of its draw
+DRAWN = "drawn"  # prob is the probability that the dispatcher gives for its draw
 _PIECE = 100_000
-_ROWS = 4_000_000  # tasks of rounds that are held at once
+_ROWS = 4_000_000  # tasks of rounds that are held in memory at once
 
 
 class Runner(Protocol):
@@ -36,20 +36,20 @@ class Runner(Protocol):
 
     name: str
     prob: str
-    """What the column `prob` of its tasks is: exact or estimated shares, or as drawn."""
+    """What the column `prob` of its tasks holds: exact or estimated shares, or probabilities as drawn."""
 
     @property
     def steps(self) -> int:
-        """Updates applied so far."""
+        """Number of updates applied so far."""
 
     def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
-        """Apply at least `steps` more updates and add them up, fewer once `stop` is set; returns the time they took."""
+        """Apply at least `steps` more updates (fewer once `stop` is set) and add them up; return the time they took."""
 
     def rows(self, steps: int, stop: Event | None = None) -> Columns:
-        """Apply at least `steps` more updates, fewer once `stop` is set; returns their tasks as columns of a Trace."""
+        """Apply at least `steps` more updates (fewer once `stop` is set); return their tasks as columns of a Trace."""
 
     def in_flight(self) -> Columns:
-        """The tasks that have not come back."""
+        """Return the tasks that have not come back."""
 
 
 def runner(
@@ -62,7 +62,7 @@ def runner(
     scenario: Scenario | None = None,
     engine: str = "auto",
 ) -> Runner:
-    """A run at its beginning, on the engine that fits (or the one asked for)."""
+    """Return a run at its beginning, on the engine that fits or the one asked for."""
     scene = scenario or Scenario()
     if engine not in ENGINES:
         raise InvalidInput(f"engine must be one of {', '.join(ENGINES)}, got '{engine}'")
@@ -71,7 +71,9 @@ def runner(
     rng = np.random.default_rng(int(mine[START]))
     if not scene.dispatcher.queued:
         if engine == "jump chain":
-            raise InvalidInput(f"the jump chain knows only routed tasks, got {scene.dispatcher.name}; use engine auto")
+            raise InvalidInput(
+                f"the jump chain simulates only routed tasks, got {scene.dispatcher.name}; use engine auto"
+            )
         return _Rounds(fleet, plan, scene, mine)
     scene.dispatcher.kind.check(fleet, plan)
     held = as_dispatched(plan, scene)
@@ -89,7 +91,7 @@ def runner(
 
 
 def _settled(fleet: Fleet, plan: Plan, scene: Scenario) -> Plan:
-    """The plan whose stationary law a run may begin with; an error where it is not known."""
+    """Return the plan whose stationary law a run may begin with; raise an error if that law is not known."""
     alone = math.isinf(scene.server_rate) and not scene.availability
     name = scene.dispatcher.name
     if alone and name == "pure" and plan.concurrency == fleet.clients:
@@ -104,7 +106,7 @@ def _settled(fleet: Fleet, plan: Plan, scene: Scenario) -> Plan:
 
 
 def _check_jumps(fleet: Fleet, plan: Plan, scene: Scenario) -> None:
-    """An error where neither jump chain draws this run."""
+    """Raise an error if neither jump chain can simulate this run."""
     plain = Scenario(scene.dispatcher) == scene and scene.dispatcher.name in ("routed", "idle") and fleet.exponential
     if not plain or (plan.capped and not plan.one_each):
         raise InvalidInput(
@@ -170,7 +172,7 @@ class _JumpChain:
 
 
 class _OneEach:
-    """The jump chain where nobody holds two tasks."""
+    """The jump chain in which no client holds two tasks."""
 
     name = "jump chain"
     prob = KNOWN[True]
@@ -187,7 +189,7 @@ class _OneEach:
     def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
         before = sums.task_time.copy()
         lasted = one_each.advance(self._run, sums, jump_chain.rows(0), steps)
-        stayed = sums.task_time - before  # all of it in service
+        stayed = sums.task_time - before  # the whole stay is service
         times.sojourn[...] += stayed
         sums.level_time[:, 1] += stayed
         return lasted
@@ -258,7 +260,7 @@ class _Events:
         return self._clock - before
 
     def _tell(self) -> None:
-        """Before anything is recorded the run must know its shares."""
+        """Tell the run its shares, which it needs before anything is recorded."""
         if not self._told and self._shares is not None:
             drive.tell_shares(self._engine, self._shares.by_group)
             self._told = True
@@ -271,12 +273,12 @@ class _Events:
             left = last - self.steps
             out = drive.task_rows(left + 16)
             filled = self._advance(self._sums, self._times, out, left, self._clock)
-            whole = 2 * filled > left  # else a copy, so that the room is given back
+            whole = 2 * filled > left  # otherwise a copy, so that memory is freed
             pieces.append({key: c[:filled] if whole else c[:filled].copy() for key, c in out._asdict().items()})
         return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
 
     def _advance(self, sums: Tally, times: drive.Stays, out: drive.TaskRows, steps: int, began: float) -> int:
-        """Go on for a while; returns the tasks that ended."""
+        """Continue for a while; return the number of tasks that ended."""
         applied, ended, alive = drive.advance(self._engine, sums, times, out, steps, began)
         self._patience.look(applied, ended - applied, alive)
         return ended
@@ -318,7 +320,7 @@ class _Rounds:
         return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
 
     def _pieces(self, steps: int, stop: Event | None) -> Iterator[Columns]:
-        """At least one round, and not too many at once."""
+        """Yield at least one round, and not too many at once."""
         last = self.steps + steps
         while True:
             left = min(last - self.steps, _PIECE)
@@ -327,7 +329,7 @@ class _Rounds:
                 return
 
     def _play(self, number: int) -> dict[str, NDArray[Any]]:
-        """Play so many rounds or periods."""
+        """Play this many rounds or periods."""
         out = drive.task_rows(number * self._tasks)
         self._kind.play(self._engine, self._scratch, out, number)
         return out._asdict()
@@ -357,7 +359,7 @@ class _Rounds:
         sums.level_time[:, 1] += spent
 
     def _busy(self, rows: Columns) -> NDArray[np.float64]:
-        """Time that a client spent on each task: on one that is dropped, until the end of its round."""
+        """Return the time that a client spent on each task; a dropped task counts until the end of its round."""
         ends = np.repeat(rows["applied_at"][:: self._tasks], self._tasks)  # the first of every round is applied
         until = np.fmin(rows["finished_at"], ends)
         return np.asarray(until - np.fmin(rows["started_at"], until))
@@ -382,7 +384,7 @@ def _set(stop: Event | None) -> bool:
 
 
 def first_use(fleet: Fleet, scenario: Scenario, engine: str, plan: Plan | None = None) -> bool:
-    """Whether the engine for this run has still to be compiled on this machine."""
+    """Whether the engine for this run has yet to be compiled on this machine."""
     capped = plan is not None and plan.capped
     if engine != "events" and _jumps(fleet, plan, scenario):
         return cold("one_each.advance" if capped else "jump_chain.advance")
@@ -390,7 +392,7 @@ def first_use(fleet: Fleet, scenario: Scenario, engine: str, plan: Plan | None =
 
 
 def _jumps(fleet: Fleet, plan: Plan | None, scenario: Scenario) -> bool:
-    """Whether a jump chain is the engine for this run, unless another is asked for."""
+    """Whether a jump chain is the default engine for this run."""
     if not (scenario.plain and fleet.exponential):
         return False
     return plan.one_each if plan is not None and plan.capped else jump_chain.bearable(fleet)

@@ -1,4 +1,4 @@
-"""Availability laid out for compiled code: when a client comes or goes next, what is lost, how its work goes on."""
+"""Availability for compiled code: when a client comes or goes next, which tasks are lost, how its rate changes."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from sojourn.types import Floats, Records
 ALWAYS, CHURN, DIURNAL, TABLE = range(4)
 _CODES = {"always": ALWAYS, "churn": CHURN, "diurnal": DIURNAL, "table": TABLE}
 
-_NO_DRIFT = 1e-200  # products with less lose their digits, and nobody lives to see it
+_NO_DRIFT = 1e-200  # a smaller drift has no effect within any run, and products with it lose their digits
 
 SCHEDULE = [
     *[("kind", "i8"), ("on", "f8"), ("off", "f8"), ("period", "f8"), ("spread", "f8")],
@@ -27,7 +27,7 @@ SCHEDULE = [
 def schedule_fields(
     fleet: Fleet, availability: Sequence[Availability], numbers: list[float]
 ) -> list[tuple[float | int, ...]]:
-    """The fields of each group; where several availabilities apply to a group the last one counts."""
+    """Return the fields of each group; if several availabilities apply to a group, the last one counts."""
     chosen = [Availability()] * fleet.groups
     for item in availability:
         for group in range(fleet.groups) if item.groups is None else [fleet.index(name) for name in item.groups]:
@@ -48,7 +48,7 @@ def schedule_fields(
 
 @bare
 def first_toggle(groups: Records, group: int, client: int, key: np.uint64, numbers: Floats) -> tuple[bool, float]:
-    """Whether the client is there at time 0, and when that changes for the first time."""
+    """Return whether the client is online at time 0, and when that changes for the first time."""
     mine = groups[group]
     if mine.kind == ALWAYS:
         return True, np.inf
@@ -70,7 +70,7 @@ def first_toggle(groups: Records, group: int, client: int, key: np.uint64, numbe
 def next_toggle(
     groups: Records, group: int, client: int, key: np.uint64, there: bool, now: float, nth: int, numbers: Floats
 ) -> float:
-    """When the client changes again after its nth change, now, which made it `there` or not."""
+    """Return when the client changes next after its nth change, which happens now and makes it `there` or not."""
     mine = groups[group]
     if mine.kind == DIURNAL:
         return now + (mine.on if there else mine.period - mine.on)
@@ -83,7 +83,7 @@ def next_toggle(
 
 @inlined
 def _table_toggle(groups: Records, group: int, index: int, numbers: Floats) -> float:
-    """Time of the index-th entry of a table that repeats with its period."""
+    """Return the time of the index-th entry of a table that repeats with its period."""
     size, first = groups[group].toggle_size, groups[group].toggle_first
     if np.isinf(groups[group].period):
         return numbers[first + index] if index < size else np.inf
@@ -92,10 +92,10 @@ def _table_toggle(groups: Records, group: int, index: int, numbers: Floats) -> f
 
 @bare
 def finish(groups: Records, group: int, now: float, work: float, numbers: Floats) -> float:
-    """When a client that begins now has done `work`, counted in time at the fleet's rate; inf = never.
+    """Return when a client that begins now has done `work`, in units of time at the fleet's rate; inf = never.
 
-    The rate is integrated: from one jump to the next it is factor * exp(drift * t). With a negative drift all that a
-    client will ever do is bounded, and work beyond it never ends.
+    The rate is integrated: from one jump to the next it is factor * exp(drift * t). With a negative drift the total
+    work that a client can do is bounded, and more work than that never ends.
     """
     mine = groups[group]
     first, size = mine.change_first, mine.change_size
@@ -114,7 +114,7 @@ def finish(groups: Records, group: int, now: float, work: float, numbers: Floats
 
 @bare
 def work_until(groups: Records, group: int, now: float, end: float, numbers: Floats) -> float:
-    """Work that a client does from now until `end`; inf where that never comes."""
+    """Return the work that a client does from now until `end`; inf if `end` is infinite."""
     if end == np.inf:
         return np.inf
     mine = groups[group]
@@ -132,7 +132,7 @@ def work_until(groups: Records, group: int, now: float, end: float, numbers: Flo
 
 @inlined
 def _lasting(work: float, factor: float, drift: float, now: float) -> float:
-    """How long work takes that begins now, with no jump on the way."""
+    """Return how long work takes that begins now, if the rate does not jump."""
     if drift == 0.0:
         return work / factor
     x = work * drift / (factor * np.exp(drift * now))
@@ -141,7 +141,7 @@ def _lasting(work: float, factor: float, drift: float, now: float) -> float:
 
 @inlined
 def _done(factor: float, drift: float, now: float, end: float) -> float:
-    """Work done from now until `end`, with no jump on the way."""
+    """Return the work done from now until `end`, if the rate does not jump."""
     if drift == 0.0 or end <= now:
         return factor * (end - now)
     return factor * np.exp(drift * now) * np.expm1(drift * (end - now)) / drift

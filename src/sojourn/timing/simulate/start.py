@@ -1,11 +1,12 @@
-"""Where the C tasks are at the beginning.
+"""Where the C tasks are at the beginning of a run.
 
 even        C // n at each client, the remainder at random
 routed      each task at a client drawn by p
 stationary  drawn from the network's stationary law, exactly
 one-each    one task at each of C clients chosen at random (needs C <= n)
 
-Under a cap nobody begins with more than it: even fills up evenly those with room, routed draws among them.
+Under a cap no client begins with more tasks than its cap: `even` spreads them over the clients with room, and `routed`
+draws among those.
 """
 
 import math
@@ -24,14 +25,14 @@ from sojourn.types import Floats, Integers
 
 
 def place(start: str, fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
-    """Number of initial tasks at each client."""
+    """Return the number of initial tasks at each client."""
     if start not in STARTS:
         raise InvalidInput(f"start must be one of {', '.join(STARTS)}, got '{start}'")
     return STARTS[start](fleet, plan, rng)
 
 
 def tilt(load: Floats, count: Integers, population: int) -> float:
-    """The z at which independent geometric queues with ratios theta_i z hold `population` tasks on average."""
+    """Return the z at which independent geometric queues with ratios theta_i z hold `population` tasks on average."""
     shape = load / load.max()
     low, high = 0.0, 1.0
     for _ in range(200):
@@ -56,12 +57,12 @@ def _even(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
 
 
 def _room(fleet: Fleet, plan: Plan) -> Integers:
-    """Tasks that each client may hold."""
+    """Return how many tasks each client may hold."""
     return np.repeat(np.minimum(plan.cap, plan.concurrency).astype(np.int64), fleet.count)
 
 
 def _level(fleet: Fleet, plan: Plan) -> int:
-    """The most that every client may hold, or its cap, with C tasks for all."""
+    """Return the level up to which every client is filled, or up to its cap, with C tasks in all."""
     low, high = 0, plan.concurrency
     while low < high:
         middle = (low + high + 1) // 2
@@ -100,7 +101,8 @@ def _stationary(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
         return draw_state(solved(fleet, plan, Scenario()), rng)
     if not fleet.exponential:
         raise InvalidInput(
-            "start stationary needs exponential service and no links, this fleet has others; use even or routed"
+            "start stationary needs exponential service and no links, this fleet has other laws or links; use even "
+            "or routed"
         )
     load = plan.sampling / fleet.rate
     ratio = load * tilt(load, fleet.count, plan.concurrency)
@@ -120,7 +122,7 @@ def _stationary(fleet: Fleet, plan: Plan, rng: np.random.Generator) -> Integers:
 
 
 def _log_weight(total: int, members: int, ratio: float) -> float:
-    """Log of the negative binomial weight of `total` tasks in a group, up to a constant."""
+    """Return the log of the negative binomial weight of `total` tasks in a group, up to a constant."""
     return math.lgamma(total + members) - math.lgamma(total + 1) + total * math.log(ratio)
 
 

@@ -1,9 +1,9 @@
 """Summary: means, distributions and standard errors of a simulated network, in memory that does not grow with steps.
 
-Replications run side by side on threads; each has random streams of its own, and results are added in the order of
-the replications, so that one seed gives the same bits on one core and on many. With fewer than ten replications the
-standard errors come from batches (32 in each run), which must be longer than the network's memory to be honest; the
-correlation of neighbouring batches is reported for that reason.
+Replications run in parallel on threads. Each has its own random streams, and results are added in the order of the
+replications, so that one seed gives the same bits on any number of cores. With fewer than ten replications the standard
+errors come from batches (32 in each run). These are right only if a batch is longer than the network's memory; for that
+reason the correlation of neighbouring batches is reported.
 """
 
 import os
@@ -36,14 +36,14 @@ Progress = Callable[[int, int], None]
 
 BATCHES = 32
 ENOUGH_REPLICATIONS = 10
-MOST_STEPS = 10**15  # a year of the fastest engine
+MOST_STEPS = 10**15  # the fastest engine would need a year
 DETAILED_GROUPS = 64  # fleets with more groups get means only, and one staleness histogram for all
-_CALL = 4_000_000  # steps between two looks at the clock and the keyboard
+_CALL = 4_000_000  # steps between two reports and checks for Ctrl-C
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary(Tabular):
-    """What was simulated, by groups; every estimate carries its standard error."""
+    """Estimates from a simulation, by groups, each with its standard error. Times are in seconds."""
 
     fleet: Fleet
     """The fleet simulated."""
@@ -52,19 +52,19 @@ class Summary(Tabular):
     steps: int
     """Server steps done, over all replications."""
     replications: int
-    """Independent runs (the last may be cut short when interrupted)."""
+    """Number of independent runs (after an interruption the last may be incomplete)."""
     start: str
     """Where the tasks were at the beginning."""
     seed: int
     """Seed of all random streams."""
     dispatcher: str
-    """Who got the next task."""
+    """The dispatcher, which decided who got the next task."""
     engine: str
-    """What drove it: `jump chain`, `events`, `rounds` or `periodic`."""
+    """The engine: `jump chain`, `events`, `rounds` or `periodic`."""
     warmup: int
     """Steps at the beginning of each replication that were not counted."""
     complete: bool
-    """False when interrupted."""
+    """False if the simulation was interrupted."""
     error_from: str
     """`replications` or `batches`: where the standard errors come from."""
     batch_correlation: float
@@ -72,17 +72,19 @@ class Summary(Tabular):
     time: float
     """Simulated time, over all replications."""
     throughput: Estimate
-    """Server steps per unit of time."""
+    """Server steps per second."""
     staleness: Estimate
-    """Mean staleness of the updates of one client of each group (conditional reading, strictly between)."""
+    """Mean staleness of the updates of one client of each group: updates applied strictly between dispatch and
+    application.
+    """
     queue: Estimate
-    """Time-mean number of tasks at one client of each group."""
+    """Number of tasks at one client of each group, averaged over time."""
     utilisation: Estimate
     """Fraction of time that a client is busy."""
     sojourn: Estimate
-    """Mean clock time from dispatch to application."""
+    """Mean time from dispatch to application."""
     waiting: Estimate
-    """Mean clock time in the client's queue before service."""
+    """Mean time in the client's queue before service."""
     arrivals: NDArray[np.int64]
     """Updates applied, by group."""
     lost: NDArray[np.int64]
@@ -90,7 +92,7 @@ class Summary(Tabular):
     oldest: NDArray[np.int64]
     """Largest staleness seen, by group."""
     staleness_bins: NDArray[np.int64]
-    """Counts by [group, bin]; one row for all groups together where there are more than 64."""
+    """Counts by [group, bin]; one row for all groups together if there are more than 64."""
     queue_tail: Floats
     """Fraction of time that a client has at least k tasks, by [group, k]; empty with more than 64 groups."""
 
@@ -108,7 +110,7 @@ class Summary(Tabular):
         return shown
 
     def staleness_quantile(self, q: float) -> Floats:
-        """Quantile of the staleness by group (exact below 128, then within 3%)."""
+        """Return the quantile q (from 0 to 1) of the staleness by group: exact below 128, then within 3%."""
         if not 0 < q < 1:
             raise InvalidInput(f"a quantile must lie between 0 and 1, got {q}")
         reached = np.cumsum(self.staleness_bins, axis=1)
@@ -118,7 +120,7 @@ class Summary(Tabular):
 
     @property
     def mean_staleness(self) -> float:
-        """Mean over all updates; C - 1 in the stationary network."""
+        """Mean staleness over all updates; C - 1 in the stationary network."""
         return float((self.staleness.value * self.arrivals)[self.arrivals > 0].sum() / self.arrivals.sum())
 
 
@@ -136,13 +138,16 @@ def measure(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Simulate `replications` runs of `steps` server steps each, and summarise them.
+    """Simulate `replications` runs of `steps` server steps each, and return a Summary.
 
-    The first `warmup` steps of each run are done in addition and not counted. A stationary start needs some, because
-    the initial tasks carry step 0 and so look younger than they are; by default eight times the largest mean
-    staleness (at most `steps`), and none for the other starts.
+    - `start`, `seed`, `scenario`, `engine`: as for `simulate`
+    - `warmup`: steps that each run does first and that are not counted. A stationary start needs some, because the
+      initial tasks carry step 0 and so look younger than they are. By default eight times the largest mean staleness
+      (at most `steps`) for a stationary start, and none for the others
+    - `workers`: number of threads; by default one per core
+    - `progress`: a function that is called with (steps done, steps in all)
 
-    On Ctrl-C the summary of what was done so far is returned, with `complete` False.
+    After Ctrl-C the Summary of what was done so far is returned, with `complete` False.
 
     >>> fleet = Fleet.of(fast=(5, 4.0), slow=(5, 1.0))
     >>> summary = measure(fleet, Plan.uniform(fleet, concurrency=10), steps=20_000, replications=20, seed=1)
@@ -152,7 +157,7 @@ def measure(
     plan = plan_for(fleet, plan)
     steps, seed = check_run(steps, seed, replications, 0 if warmup is None else warmup, workers)
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
-    used = runner(fleet, plan, **origin).name  # refuse what is impossible before any thread runs
+    used = runner(fleet, plan, **origin).name  # raises an error for an impossible run before any thread starts
     skipped = _warmup(fleet, plan, steps, start, scenario or Scenario()) if warmup is None else warmup
     collector = _Collector(fleet, replications)
 
@@ -169,11 +174,11 @@ def measure(
         left = iter(range(replications))
         ahead: deque[tuple[int, Future[_Replication]]] = deque()
         while True:
-            room = 0 if stop.is_set() else 2 * threads + 1 - len(ahead)  # a few ahead only
+            room = 0 if stop.is_set() else 2 * threads + 1 - len(ahead)  # only a few runs ahead
             ahead.extend((index, pool.submit(replicate, index)) for index in islice(left, room))
             if not ahead:
                 break
-            index, future = ahead.popleft()  # what is finished is added up and forgotten
+            index, future = ahead.popleft()  # a finished run is added up and dropped
             if stop.is_set() and future.cancel():
                 continue
             try:
@@ -204,7 +209,7 @@ def _warmup(fleet: Fleet, plan: Plan, steps: int, start: str, scenario: Scenario
 def check_run(
     steps: int, seed: int, replications: int = 1, warmup: int = 0, workers: int | None = None
 ) -> tuple[int, int]:
-    """Refuse sizes that mean nothing; returns steps and seed as plain integers."""
+    """Raise an error for impossible sizes; return steps and seed as plain integers."""
     rules = (("steps", steps, 1), ("replications", replications, 1), ("seed", seed, 0), ("warmup", warmup, 0))
     for name, value, low in (*rules, ("workers", 1 if workers is None else workers, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
@@ -229,19 +234,19 @@ class _Replication:
         self.units: list[tuple[jump_chain.Tally, Stays, float]] = []
 
     def go(self, warmup: int, stop: Event) -> Iterator[int]:
-        """Run to the end or until `stop`, telling the steps done now and then."""
+        """Run to the end or until `stop`, and yield the number of steps done now and then."""
         done = 0
         for number, end in enumerate([warmup, *(warmup + self._ends)]):
             batch, times, lasted = jump_chain.tally(*self._shape), stays(self._groups), 0.0
             begin = done
             while done < end and not stop.is_set():
                 lasted += self._run.tally(min(_CALL, int(end) - done), batch, times, stop)
-                done = self._run.steps  # rounds are played whole
+                done = self._run.steps  # rounds are always completed
                 yield done
-            if number > 0 and done > begin:  # no time may have passed: equal services end together
+            if number > 0 and done > begin:  # it may be that no time has passed, since equal services end together
                 self._fold(batch, times, lasted)
             if done < end:
-                return  # interrupted; the batch begun counts as far as it went
+                return  # interrupted; the unfinished batch counts as far as it went
 
     def _fold(self, batch: jump_chain.Tally, times: Stays, lasted: float) -> None:
         for name in ("arrivals", "staleness", "task_time", "level_time", "bins"):
@@ -303,7 +308,7 @@ class _Collector:
             raise KeyboardInterrupt  # nothing finished: there is nothing to summarise
         flow = self._flow.estimate()
         detailed = fleet.groups <= DETAILED_GROUPS
-        with np.errstate(invalid="ignore"):  # where no time has passed there is no fraction of it
+        with np.errstate(invalid="ignore"):  # if no time has passed there is no fraction of it
             tail = self._total.level_time / (fleet.count * self._time)[:, None]
         tail[:, 0] = 1.0
         return Summary(
@@ -330,7 +335,7 @@ class _Collector:
 
 
 def _correlation(series: list[Floats]) -> float:
-    """Largest lag-one correlation of the batch means over the groups, NaN where there is too little to tell."""
+    """Return the largest lag-one correlation of the batch means over the groups; NaN if there are too few."""
     worst = np.nan
     usable = [part for part in series if part.shape[0] >= 8]
     if usable:

@@ -1,7 +1,7 @@
 """Transient staleness: how m_{i,k} settles after the start (the paper's stationarity figure).
 
-For every dispatch step k >= 1 and group: the mean staleness of the task dispatched then, over replications. A task
-that is not back after T steps counts with the steps it has seen (the paper's M_{i,k}^T stops at T as well).
+For every dispatch step k >= 1 and group it gives the mean staleness of the task dispatched then, over replications. A
+task that is not back after T steps counts with the steps so far (the paper's M_{i,k}^T stops at T as well).
 """
 
 import os
@@ -25,18 +25,20 @@ _SHARE = 64  # replications whose sums are added up in one piece
 
 @dataclass(frozen=True, eq=False)
 class Transient:
-    """Curves over the dispatch step k = 1..steps, by [group, k - 1]."""
+    """Curves of the staleness over the dispatch step k = 1..steps, as arrays by [group, k - 1]."""
 
     conditional: Floats
     """Mean staleness of a task dispatched at step k, given that it went to a client of the group."""
     conditional_error: Floats
     """Its standard error."""
     indicator: Floats
-    """The paper's m_{i,k}: the same with the indicator of "sent to client i", for one client of the group."""
+    """The paper's m_{i,k} for one client of the group: the mean of the staleness times the indicator of "sent to client
+    i".
+    """
     indicator_error: Floats
     """Its standard error."""
     replications: int
-    """Independent runs behind the curves."""
+    """Number of independent runs that are averaged."""
 
 
 def transient(
@@ -52,7 +54,9 @@ def transient(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Transient:
-    """Curves of the staleness after the start, averaged over replications.
+    """Simulate how the staleness settles after the start, and return its curves, averaged over replications.
+
+    `steps` is the length of each run, `replications` the number of runs; the other arguments are those of `measure`.
 
     >>> fleet = Fleet.of(fast=(5, 10.0), slow=(5, 1.0))
     >>> curves = transient(fleet, Plan.uniform(fleet, concurrency=10), steps=200, replications=200)
@@ -64,7 +68,7 @@ def transient(
     if replications < 2:
         raise InvalidInput(f"replications must be at least 2 for a standard error, got {replications}")
     origin: dict[str, Any] = {"start": start, "seed": seed, "scenario": scenario, "engine": engine}
-    runner(fleet, plan, **origin)  # refuse what is impossible before any thread runs
+    runner(fleet, plan, **origin)  # raises an error for an impossible run before any thread starts
     group_of = fleet.group_of_client
 
     def share(first: int) -> Floats:
