@@ -39,13 +39,15 @@ def test_help_shows_examples():
 def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
     out = tmp_path / "constants.toml"
     words = [fleet, "--data", "digits", "--partition", "classes(k=2)", "--batch-size", 8, *QUICK, "--out", out]
-    said = call("calibrate", *words)
+    said = call("calibrate", *words, "--pictures", tmp_path / "drawn")
+    drawn = {one.name for one in (tmp_path / "drawn").iterdir()}
+    assert drawn == {f"calibration-{name}.{kind}" for name in ("constants", "spectrum") for kind in ("svg", "png")}
     found = Calibration.load(out)
     for word in ("95% interval", "sigma2", "G2", f"{found.L.value:.4g}", "at points of a short training"):
         assert word in said.output
     land = found.landscape()
     for word in (
-        "What the twin knows",
+        "What the twin plans with",
         "noise_floor",
         f"{land.heterogeneity:.3g}",
         f"{land.curvature[0]:.3g}",
@@ -82,14 +84,14 @@ def test_a_run_file_describes_what_is_measured_and_flags_win(fleet, tmp_path):
     assert (run["batch_size"], run["seed"], run["model"], run["steps"]) == (16, 4, "logistic", 40)
 
 
-def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
+def test_clients_that_were_not_asked_and_examples_left_out_are_reported(tmp_path):
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,rate\nall,40,1\n")
     said = call("calibrate", fleet, *QUICK, "--examples", 400, "--out", tmp_path / "c.toml").output
-    asked = "10 of 40 clients were asked for gradients: sigma2 and G2 are extrapolated"
+    asked = "10 of 40 clients computed gradients: sigma2 and G2 are extrapolated"
     assert asked in said
-    assert "--gradients 320 would ask all of them" in said
-    assert "losses and curvatures are those of a random choice of examples, not of all" in said
+    assert "--gradients 320 would include all clients" in said
+    assert "losses and curvatures were computed on a random sample of the examples, not on all" in said
     words = [
         "plan",
         fleet,
@@ -102,23 +104,23 @@ def test_clients_that_were_not_asked_and_examples_left_out_are_said(tmp_path):
         "--no-sensitivity",
         "--no-law-check",
     ]
-    assert f"of the constants: {asked}" in " ".join(call(*words).stdout.split())
+    assert f"about the constants: {asked}" in " ".join(call(*words).stdout.split())
     assert asked in json.loads(call(*words, "--json").stdout)["constants_notes"][0]
 
 
-def test_a_batch_that_is_all_of_a_clients_data_is_said_to_have_no_noise(fleet, tmp_path):
+def test_a_batch_that_is_all_of_a_clients_data_is_reported_to_have_no_noise(fleet, tmp_path):
     words = ["calibrate", fleet, *QUICK, "--batch-size", 500]
     said = " ".join(call(*words, "--out", tmp_path / "c.toml").output.split())
-    assert said.count("no noise: a batch is all that a client holds") == 3  # sigma2, noise, noise_floor
-    assert "sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise" in said
+    assert said.count("no noise: one batch holds all examples of a client") == 3  # sigma2, noise, noise_floor
+    assert "sigma2 is 0: one batch holds all examples of a client, so its gradient has no noise" in said
     told = json.loads(call(*words, "--out", tmp_path / "d.toml", "--json").stdout)
     assert told["sigma2"] == {"value": 0, "low": 0, "high": 0}
     assert told["still"] == told["clients"] == 10
     assert (told["landscape"]["noise"], told["landscape"]["intervals"]["noise"]) == (0, [0, 0])
-    assert told["notes"] == ["sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise"]
+    assert told["notes"] == ["sigma2 is 0: one batch holds all examples of a client, so its gradient has no noise"]
 
 
-def test_a_training_that_led_nowhere_is_said(fleet, tmp_path):
+def test_a_training_that_led_nowhere_is_reported(fleet, tmp_path):
     said = call("calibrate", fleet, *QUICK, "--step-size", 100, "--out", tmp_path / "c.toml").output
     assert "the training ended above its first loss; with a lower --step-size it would visit better points" in said
 

@@ -97,6 +97,7 @@ def test_a_comparison_writes_tables_curves_and_a_picture_and_is_not_done_twice(w
     assert before == {path: path.stat().st_mtime_ns for path in (out / "cells").glob("*/summary.json")}
 
 
+@pytest.mark.slow
 def test_the_parts_of_two_machines_make_the_whole(words, tmp_path):
     words = [*words, "--extensions", 0, "--no-picture"]
     call(*words, "--out", tmp_path / "whole")
@@ -119,12 +120,25 @@ def test_a_machine_without_a_cell_of_its_own_leaves_all_to_the_others(words, tmp
     assert "8 cells left to other machines" in said
 
 
-def test_a_dry_run_counts_and_writes_nothing(words, tmp_path):
+@pytest.mark.slow
+def test_a_dry_run_counts_and_estimates_and_writes_nothing(words, tmp_path):
     said = call(*words, "--out", tmp_path / "cmp", "--dry-run").output
     assert "8 trials, 0 of them done" in said
     assert "6 runs, 0 of them done" in said
-    counts = json.loads(call(*words, "--out", tmp_path / "cmp", "--dry-run", "--json").stdout)
-    assert counts == {"command": "compare", "dry_run": True, "runs": 6, "runs_ended": 0, "trials": 8, "trials_ended": 0}
+    assert "What is left to do, about" in said
+    assert "timed: trial asyncsgd step size 0.05 seed 10000, " in said
+    assert "for each process" in said
+    assert "the algorithms have different dispatchers" in said
+    assert "the grid may grow at its edges: 8 to 32 trials in all" in " ".join(said.split())
+    assert "processes share the processor's caches" in " ".join(said.split())
+    told = json.loads(call(*words, "--out", tmp_path / "cmp", "--dry-run", "--json").stdout)
+    assert [told[key] for key in ("trials", "trials_ended", "runs", "runs_ended")] == [8, 0, 6, 0]
+    found = told["estimate"]
+    assert set(found["phases"]) == {"trials", "runs"}
+    assert found["jobs"] == 2
+    assert 0 < found["wall"] < sum(one["seconds"] for one in found["phases"].values())
+    assert found["memory"] == 2 * found["memory_each"] > 1e8  # PyTorch alone takes more
+    assert {one["name"].partition(" seed")[0] for one in found["timed"]} >= {"asyncsgd step size 0.05"}
     assert not (tmp_path / "cmp").exists()
 
 
@@ -197,7 +211,7 @@ def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet
         (["--algorithm", "asyncsgd fast"], "settings must read like key=value, got 'fast'"),
         (
             ["--algorithm", "asyncsgd", "--step-sizes", "0.1,many"],
-            "step-sizes must be numbers with commas between, got 'many'",
+            "step-sizes must be numbers separated by commas, got 'many'",
         ),
         (["--algorithm", "asyncsgd", "--step-sizes", "0.1,-1"], "step_sizes must be positive, finite and different"),
         (["--algorithm", "asyncsgd", "--step-sizes", "0.1", "--tuning-seeds", "3,4", "--seeds", "5"], "3 is in both"),
@@ -252,7 +266,7 @@ def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, num
     process.wait(timeout=120)
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert "go on with: sojourn compare" in (tmp_path / "said").read_text()
+        assert "continue with: sojourn compare" in (tmp_path / "said").read_text()
     time.sleep(3)  # orphans notice, and write where they stand
     assert list((out / "cells").glob("*/checkpoints/*.json"))
     call(fleet, *words, "--out", out)

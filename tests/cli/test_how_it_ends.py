@@ -78,7 +78,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(call, fleet, tmp_path, m
         (RuntimeError("a\n\x1b[31mb" + "c" * 10_000), r"RuntimeError: a\n\x1b[31mbccc"),
     ],
 )
-def test_what_nobody_thought_of_is_one_sentence_that_calls_it_a_defect(call, fleet, monkeypatch, error, said):
+def test_what_nobody_thought_of_is_reported_in_one_sentence_as_a_defect(call, fleet, monkeypatch, error, said):
     def fail(*_, **__):
         raise error
 

@@ -289,7 +289,7 @@ def test_seeds_are_refused_together_and_nothing_is_begun(call, home):
     assert call("train", "fleet.csv", "--steps", 20, "--seed", 2, "--out", "out/seed-2")[0] == 0
     code, _, said = call("train", "fleet.csv", "--steps", 20, "--seeds", 4, "--out", "out")
     assert code == 2
-    assert "the folder out/seed-2 holds a run already" in said
+    assert "the folder out/seed-2 already holds a run" in said
     assert names(home / "out") == ["seed-2"]
 
 

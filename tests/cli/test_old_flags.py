@@ -17,7 +17,7 @@ OLD = [(command, old, new) for command, flags in OLD_FLAGS.items() for old, new 
 def test_an_old_flag_is_refused_with_the_new_one(command, old, new, written):
     result = CliRunner().invoke(app, [command, "fleet.csv", *written.format(old).split()])
     assert isinstance(result.exception, InvalidInput)
-    assert str(result.exception) == f"{old} is called {new} now, got {old}; write {new}"
+    assert str(result.exception) == f"{old} is now called {new}, got {old}; write {new}"
 
 
 @pytest.mark.parametrize(("command", "old", "new"), OLD)
@@ -29,6 +29,6 @@ def test_the_new_flag_is_there_and_the_old_one_is_not(command, old, new):
     assert old not in flags
 
 
-def test_what_stands_after_two_strokes_is_no_flag():
+def test_what_stands_after_two_strokes_is_not_a_flag():
     result = CliRunner().invoke(app, ["plan", "--", "--method"])
     assert not isinstance(result.exception, InvalidInput) or "is called" not in str(result.exception)

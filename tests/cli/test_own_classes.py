@@ -33,7 +33,7 @@ def fleet(tmp_path):
     return path
 
 
-def test_simulate_takes_a_law_and_a_dispatcher_of_ones_own(call, fleet):
+def test_simulate_takes_a_law_and_a_dispatcher_of_your_own(call, fleet):
     out = call(
         *("simulate", fleet, "--steps", 5000, "--start", "even", "-C", 12, "--json"),
         *("--law", "own_law:Lomax(alpha=3)", "--uplink", "5:own_law:Lomax(alpha=4)"),
@@ -44,12 +44,12 @@ def test_simulate_takes_a_law_and_a_dispatcher_of_ones_own(call, fleet):
     assert said["engine"] == "events"
 
 
-def test_plan_takes_an_objective_of_ones_own(call, fleet):
+def test_plan_takes_an_objective_of_your_own(call, fleet):
     quick = ["--no-sensitivity", "--no-law-check", "-C", 12]
     said = call("plan", fleet, "--objective", "own_objective:EffectiveUpdate(stale=0.001)", *quick)
     assert "minimised: time of an effective update" in said
-    assert "An objective of your own was minimised" in said
-    with pytest.raises(InvalidInput, match="is one of your own, which has no budget"):
+    assert "Your own objective was minimised" in said
+    with pytest.raises(InvalidInput, match="is your own, which takes no budget"):
         call(
             "plan", fleet, "--objective", "own_objective:EffectiveUpdate", "--by", "bound", "--budget-time", 10, *quick
         )

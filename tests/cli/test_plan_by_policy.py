@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from sojourn import Plan
 from sojourn.cli.main import app
+from sojourn.cli.plan import OF_THE_BOUND
 from sojourn.errors import InvalidInput
 
 
@@ -28,7 +29,7 @@ def test_a_fleet_and_a_time_are_enough(fleet):
     out = call("plan", fleet, "--time", "1h")
     for shown in ("robust: nobody waits", "AsyncSGD, uniform", "FedBuff, buffer of 10", "the paper's (bound)"):
         assert shown in out
-    assert "2.628e+06 updates in 1 h" in out
+    assert "2,628,000 updates in 1 h" in out
     assert "brings in 8.04 times as many updates" in out
     assert "bound of" not in out
     assert max(map(len, out.split("staleness: mean over updates")[0].splitlines())) <= 80
@@ -52,6 +53,19 @@ def test_the_plan_file_is_what_was_shown(fleet, tmp_path):
     assert (plan.concurrency, plan.correction, plan.one_each, plan.promises["time"]) == (40, 0, True, 600)
 
 
+def test_the_legend_of_the_policies_covers_no_bar(fleet, tmp_path, monkeypatch):
+    from sojourn.report import advice_figure
+
+    kept = []
+    monkeypatch.setattr(advice_figure, "save", lambda figure, path: kept.append(figure) or [])
+    call("plan", fleet, "--time", 5, "--pictures", tmp_path / "pictures")
+    (figure,) = kept
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert all(axis.get_legend() is None for axis in figure.axes)
+    assert all(legend.get_window_extent().y1 <= axis.get_window_extent().y0 for axis in figure.axes)
+
+
 def test_pictures_are_drawn(fleet, tmp_path):
     call("plan", fleet, "--time", 5, "--pictures", tmp_path / "pictures")
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
@@ -73,7 +87,10 @@ def test_flags_that_only_the_bound_knows_ask_for_it(fleet, flags):
         (("--time", "soon"), "time must be a number, or a duration such as 90s"),
         (("--time", "0"), "time must be positive and finite"),
         (("--time", "1h", "--by", "guess"), "--by must be policy or bound, got 'guess'"),
-        (("--time", "1h", "--by", "policy", "--epsilon", "1"), "--epsilon is of the bound"),
+        (
+            ("--time", "1h", "--by", "policy", "--epsilon", "1"),
+            "--epsilon belongs to --by bound, got it with --by policy",
+        ),
         (("--time", "1h", "--correction", "5"), "correction must be a number from 0"),
         (("--time", "1h", "-C", "101"), "concurrency must be at most the 100 tasks"),
         (("--time", "1h", "--cap", "0"), "cap"),
@@ -86,5 +103,44 @@ def test_nonsense_is_refused_in_a_sentence(fleet, words, said):
 
 def test_constants_of_the_bound_alone_are_refused_with_the_way_out(fleet, tmp_path):
     (tmp_path / "abc.toml").write_text("A = 100\nL = 1\nB = 20\n")
-    with pytest.raises(InvalidInput, match="holds constants of the bound alone; measure with sojourn calibrate"):
+    with pytest.raises(InvalidInput, match="holds only constants of the bound; measure with sojourn calibrate"):
         call("plan", fleet, "--time", 5, "--constants", tmp_path / "abc.toml")
+
+
+def test_each_group_has_its_updates_beside_its_share(fleet):
+    rows = call("plan", fleet, "--time", "1h").splitlines()
+    cells = [[cell.strip() for cell in row.split("│")] for row in rows]
+    assert ["slow", "10", "1", "36,000", "1.37%", "729"] in cells
+
+
+def test_the_next_step_writes_the_plan_first_and_has_the_time_as_it_was_given(fleet, tmp_path):
+    lines = call("plan", fleet, "--time", "2 days").splitlines()
+    assert f"sojourn plan {fleet} --time '2 days' --out plan.json" in lines
+    assert lines[-1].startswith("sojourn tune ")
+    assert "--plan plan.json --time '2 days' " in lines[-1]
+    lines = call("plan", fleet, "--time", "5min", "--out", tmp_path / "p.json").splitlines()
+    assert "next:" in lines
+    assert "then:" not in lines
+    assert f"--plan {tmp_path / 'p.json'} --time 5min " in lines[-1]
+
+
+def test_numbers_for_people_have_commas_and_numbers_for_programs_have_not(fleet):
+    assert "308400.52415811" in call("plan", fleet, "--time", "1h", "--csv")
+    assert json.loads(call("plan", fleet, "--time", "1h", "--json"))["promises"]["steps"] == pytest.approx(2_628_000)
+
+
+def test_a_single_client_is_spoken_of_in_the_singular(tmp_path):
+    (tmp_path / "one.csv").write_text("name,count,rate\nonly,1,2\n")
+    out = call("plan", tmp_path / "one.csv", "--time", "5min")
+    assert out.startswith("1 task in flight, 600 updates in 5 min")
+    assert "times as many" not in out
+    assert "1 tasks" not in out
+
+
+def test_help_keeps_the_flags_of_the_bound_and_the_limits_apart_and_cuts_nothing_off():
+    out = call("plan", "--help")
+    assert "…" not in out
+    options, limits, bound = (out.index(f"─ {panel} ─") for panel in ("Options", "Limits", "Only for --by bound"))
+    for flag in OF_THE_BOUND:
+        assert out.rindex(f"--{flag.replace('_', '-')} ") > bound
+    assert options < limits < out.index("--most-tasks  ") < bound

@@ -72,7 +72,7 @@ def test_the_list_names_the_experiments_of_every_paper_and_where_they_stand(call
     ]
 
 
-def test_a_paper_that_is_missing_is_said_in_one_sentence_with_the_way_to_install_it(call, have):
+def test_a_paper_that_is_missing_is_reported_in_one_sentence_with_the_way_to_install_it(call, have):
     have()
     for words in (["all"], ["--list"], []):
         assert call(*words) == (
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_is_finished_and_all_is_written_only_when_all_is_done(
     code, shown, said = call("all", "--out", tmp_path)
     assert code == 130
     assert "one is one" in shown
-    assert f"interrupted; finished experiments are kept in {tmp_path}; go on with: sojourn reproduce all" in said
+    assert f"interrupted; finished experiments are kept in {tmp_path}; continue with: sojourn reproduce all" in said
     assert [path.name for path in tmp_path.iterdir()] == ["first"]
     assert json.loads(call("all", "--out", tmp_path, "--json")[1])["complete"] is False
 
@@ -138,15 +138,16 @@ def test_the_way_on_does_not_make_again_what_was_made(call, two, tmp_path):
     """With --overwrite the first would be made again and again."""
     assert call("all", "--out", tmp_path)[0] == 130
     said = call("all", "--out", tmp_path, "--overwrite")[2]
-    assert f"go on with: sojourn reproduce all --out {tmp_path}\n" in said
+    assert f"continue with: sojourn reproduce all --out {tmp_path}\n" in said
     # what is there and was to be replaced is named
     (tmp_path / "second").mkdir()
     (tmp_path / "second" / "experiment.json").write_text('{"sojourn": "0", "fast": false, "seconds": 1}')
     said = call("all", "--overwrite", "--out", tmp_path)[2]
-    assert "(--overwrite would make the finished ones again; give it with second by name)" in said
+    assert "(--overwrite would repeat the finished ones; give it with second by name)" in said
     # nothing was made: the command is repeated as it was
     assert call("second", "--overwrite", "--out", tmp_path)[2].endswith(
-        f"interrupted; no experiment was finished; go on with: sojourn reproduce second --overwrite --out {tmp_path}\n"
+        "interrupted; no experiment was finished; continue with: "
+        f"sojourn reproduce second --overwrite --out {tmp_path}\n"
     )
 
 
@@ -173,7 +174,7 @@ def test_what_was_finished_before_a_failure_is_shown_and_written(call, have, tmp
     [
         (["--fast"], '{"sojourn": "VERSION", "fast": false, "seconds": 1}', "holds a full run of sojourn "),
         ([], '{"sojourn": "0.0", "fast": false, "seconds": 1}', "holds a full run of sojourn 0.0; name another --out"),
-        ([], "{}", "exists and is no finished experiment; name another --out"),
+        ([], "{}", "exists and is not a finished experiment; name another --out"),
         (["--page", "page.md"], None, "has no place for second; write the lines <!-- reproduce second -->"),
     ],
 )
@@ -200,8 +201,11 @@ def test_all_claims_go_to_one_table_and_onto_a_page(call, have, tmp_path):
     assert (
         (tmp_path / "out" / "claims.csv").read_text().startswith("experiment,statement,paper,ours,error,verdict,rule")
     )
-    assert "| one is one | 1 | 1 | exact | agrees | equal |" in (tmp_path / "out" / "claims.md").read_text()
-    assert "| one is one | 1 | 1 | exact | agrees | equal |" in page.read_text()
+    text = (tmp_path / "out" / "claims.md").read_text()
+    assert "| one is one | 1 | 1 | agrees |" in text
+    assert "[claims.csv](first/claims.csv)" in text
+    assert "| one is one | 1 | 1 | agrees |" in page.read_text()
+    assert "one is one,1,1,exact,agrees,equal," in (tmp_path / "results" / "page" / "first.csv").read_text()
 
 
 @pytest.mark.parametrize(

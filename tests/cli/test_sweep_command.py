@@ -35,9 +35,13 @@ def test_help_shows_examples():
     assert "sojourn sweep sweep.toml --out sweep/ --on ray" in call("--help").stdout
 
 
+@pytest.mark.slow
 def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
     path = file('algorithm = ["asyncsgd", "fedavg"]\nconcurrency = [3, 5]')
-    assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "8 cells, 0 of them done\n"
+    said = call(path, "--dry-run", "--out", tmp_path / "out").stdout
+    assert said.startswith("8 cells, 0 of them done\nWhat is left to do, about\n")
+    assert "timed: algorithm asyncsgd, concurrency 3, seed 0, " in said
+    assert not (tmp_path / "out").exists()
     call(path, "--jobs", 2, "--out", tmp_path / "out")
     with (tmp_path / "out" / "runs.csv").open(newline="") as table:
         rows = list(csv.DictReader(table))
@@ -47,6 +51,8 @@ def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
     assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "8 cells, 8 of them done\n"
     told = json.loads(call(path, "--json", "--out", tmp_path / "out").stdout)
     assert len(told["runs"]) == 8
+    call(path, "--out", tmp_path / "out", "--pictures", tmp_path / "drawn")
+    assert {one.name for one in (tmp_path / "drawn").iterdir()} == {"sweep-response.svg", "sweep-response.png"}
 
 
 def test_two_machines_do_a_part_each(file, tmp_path):
@@ -71,8 +77,8 @@ def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_pat
         ("step_sizes = [0.1]", "seeds = 2", "unknown key 'step_sizes'; did you mean step_size"),
         ("step_size = ['fast']", "seeds = 2", "grid: step_size must be a number, got 'fast'"),
         ("step_size = []", "seeds = 2", "grid: step_size must have at least one value, got none"),
-        ("steps = [10, 20]", "seeds = 2", "grid: steps stands in [run] too"),
-        ("seed = [1]", "seeds = 2", "grid: seed is swept by seeds"),
+        ("steps = [10, 20]", "seeds = 2", "grid: steps is in [run] too"),
+        ("seed = [1]", "seeds = 2", "grid: seed is set by seeds"),
         ("step_size = [0.1]", "seeds = 0", "seeds must be a whole number of at least 1, or a list, got 0"),
         ("step_size = [0.1]", "seeds = [1, 1]", "seeds must be different, got [1, 1]"),
         (

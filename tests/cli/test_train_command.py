@@ -76,7 +76,7 @@ def test_a_trace_of_sojourn_simulate_is_trained_along(fleet, tmp_path):
     said = call(fleet, "--trace", path, "--seed", 3, "--out", tmp_path / "along").output
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("simulated", "along")]
     assert models[0] == models[1]
-    assert "was not checked" not in said
+    assert "were not checked" not in said
     path.rename(tmp_path / "elsewhere.parquet")
     call("--resume", "--out", tmp_path / "along")
 
@@ -86,7 +86,7 @@ def test_a_recorded_trace_that_says_nothing_of_itself_is_trained_along_with_a_no
     trace = simulate(loaded, Plan.uniform(loaded, 5), 30, seed=3)
     replace(trace, metadata={}).save(tmp_path / "trace.parquet")
     said = call(fleet, "--trace", tmp_path / "trace.parquet", "-C", 5, "--out", tmp_path / "run").output
-    assert "the trace does not say its fleet_hash, plan_hash, dispatcher, concurrency" in said
+    assert "the trace does not state its fleet_hash, plan_hash, dispatcher, concurrency" in said
 
 
 def test_the_world_of_simulate_is_given_in_the_same_words(fleet, tmp_path):
@@ -115,9 +115,19 @@ def test_a_plan_brings_sampling_concurrency_and_step_size(fleet, tmp_path):
     assert (told["step_size"], told["concurrency"]) == (0.02, 7)
 
 
-def test_a_zero_is_said_and_not_nothing(fleet, tmp_path):
+def test_a_flag_of_zero_counts_as_given(fleet, tmp_path):
     call(fleet, "--correction", "0", "--steps", "5", "--out", tmp_path / "run")
     assert json.loads((tmp_path / "run" / "config.json").read_text())["config"]["correction"] == 0
+
+
+def test_people_read_words_and_programs_read_keys(fleet, tmp_path):
+    words = [fleet, "--steps", 5, "--out", tmp_path / "run"]
+    said = " ".join(call(*words).stdout.split())
+    assert "run: done, last evaluation" in said
+    assert all(word in said for word in ("updates received", "time (seconds)", "worst client", "mean staleness"))
+    assert "run/metrics.csv" in said.replace(" ", "")
+    told = call(*words, "--overwrite", "--csv").stdout
+    assert "\nreceived,version,time,gradients,accuracy,test_loss,client_worst,client_50,staleness\n" in f"\n{told}"
 
 
 def test_json_carries_the_last_row_of_the_metrics(fleet, tmp_path):
@@ -147,9 +157,9 @@ def test_pictures_and_event_files_are_written_when_asked_for(fleet, tmp_path):
     assert events.Scalars("accuracy")[-1].step == 40
 
 
-def test_batches_larger_than_a_shard_are_said_and_become_the_shard(fleet, tmp_path):
+def test_batches_larger_than_a_shard_are_reported_and_become_the_shard(fleet, tmp_path):
     result = call(fleet, "--steps", 20, "--batch-size", 500, "--out", tmp_path / "run")
-    assert "10 clients hold fewer examples than a batch of 500: each of their batches is all that they have" in (
+    assert "10 clients hold fewer examples than a batch of 500: each of their batches holds all their examples" in (
         result.output
     )
 
@@ -164,11 +174,11 @@ def test_batches_larger_than_a_shard_are_said_and_become_the_shard(fleet, tmp_pa
         (["--local-step-size", "0.5"], "local-step-size has no effect on generalized-asyncsgd"),
     ],
 )
-def test_what_a_method_does_not_look_at_is_said(fleet, tmp_path, words, said):
+def test_what_a_method_does_not_look_at_is_reported(fleet, tmp_path, words, said):
     assert said in call(fleet, "--steps", 20, *words, "--out", tmp_path / "run").output
 
 
-def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
+def test_sampling_that_a_method_does_not_use_is_reported(fleet, tmp_path):
     result = call(fleet, "--steps", 20, "--algorithm", "fedavg", "--sampling", "speed", "--out", tmp_path / "run")
     assert "sampling has no effect on fedavg in this run" in result.output
 
@@ -176,7 +186,7 @@ def test_sampling_that_a_method_does_not_use_is_said(fleet, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--partition", "classes(k=12)"], "k must be from 1 to the 10 classes there are, got 12"),
+        (["--partition", "classes(k=12)"], "k must be from 1 to 10, the number of classes, got 12"),
         (["--algorithm", "fedbuf"], "did you mean fedbuff?"),
         (["--algorithm", "fedbuff(size=0)"], "fedbuff: size must be at least 1, got 0"),
         (["--algorithm", "favano(contacts=20)"], "contacts must be between 1 and the 10 clients"),
@@ -246,7 +256,7 @@ def test_a_run_file_with_a_mistake_is_refused(tmp_path, text, message):
     assert message in str(raised.value)
 
 
-def test_a_model_and_data_of_ones_own_are_found_by_name(fleet, tmp_path, monkeypatch):
+def test_a_model_and_data_of_your_own_are_found_by_name(fleet, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     words = [
         "--data",
@@ -275,7 +285,7 @@ def test_ctrl_c_on_the_command_line_keeps_the_run_and_says_how_to_go_on(fleet, t
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"go on with: sojourn train --resume --out" in said
+    assert b"continue with: sojourn train --resume --out" in said
     assert list((tmp_path / "run" / "checkpoints").glob("*.json"))
 
 

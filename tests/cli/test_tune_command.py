@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -38,11 +39,24 @@ def test_a_plan_is_written_with_its_step_size_and_a_second_call_reads_what_is_do
     assert (plan.concurrency, plan.cap.tolist(), plan.schedule) == (10, [1, 1], "linear(end=budget)")
     assert re.search(rf"step size {plan.step_size:g}: held-out loss", shown.output)
     assert "the guess" in shown.output
+    assert plan.tuned_for == "generalized-asyncsgd"
+    assert "every run is in tuning/tuning.csv" in " ".join(shown.output.split())
     before = {path: path.stat().st_mtime_ns for path in home.glob("tuning/cells/*/*")}
+    called("tune", "--guess", "0.4", "--seeds", "1", "--jobs", "1", "--pictures", "drawn")
     again = json.loads(called("tune", "--guess", "0.4", "--seeds", "1", "--jobs", "1", "--json").stdout)
+    assert {one.name for one in (home / "drawn").iterdir()} == {"tuning-loss.svg", "tuning-loss.png"}
     assert again["chosen"]["step_size"] == plan.step_size
     assert len(again["trials"]) >= 7
     assert before == {path: path.stat().st_mtime_ns for path in home.glob("tuning/cells/*/*")}
+
+
+def test_training_has_the_algorithm_of_the_tuning_and_warns_of_another(home):
+    replace(Plan.load("plan.json"), step_size=0.2, tuned_for="fedbuff(size=3)").save("plan.json")
+    shown = called("train", "--out", "same")
+    assert "algorithm fedbuff(size=3): the plan's step size was tuned for it" in " ".join(shown.output.split())
+    assert json.loads((home / "same" / "config.json").read_text())["config"]["algorithm"] == "fedbuff(size=3)"
+    shown = called("train", "--out", "other", "--algorithm", "asyncsgd")
+    assert "! the plan's step size 0.2 was tuned for fedbuff(size=3), not for" in " ".join(shown.output.split())
 
 
 def test_another_file_is_not_written_over(home):
@@ -54,7 +68,7 @@ def test_another_file_is_not_written_over(home):
     assert "plan.json exists already" in str(shown.exception)
 
 
-def test_a_plan_without_a_step_size_is_trained_at_the_usual_one_and_the_way_out_is_said(home):
+def test_a_plan_without_a_step_size_is_trained_at_the_usual_one_and_the_way_out_is_reported(home):
     shown = called("train", "--out", "run")
     assert "the plan has no step size: 0.1 is used; --tune chooses one, or: sojourn tune fleet.csv" in shown.output
     assert "--plan plan.json" in shown.output
@@ -78,6 +92,7 @@ def test_a_run_may_be_tuned_first_here_and_in_python_with_the_same_result(home):
         sojourn.train(FLEET, robust(FLEET), tune=True, step_size=0.1, **KEYS)
 
 
+@pytest.mark.slow
 def test_what_tune_returns_is_a_plan_to_train(home):
     found = sojourn.tune(FLEET, robust(FLEET), guess=0.4, seeds=1, jobs=1, **KEYS)
     assert (found.complete, found.plan.step_size) == (True, found.step_size)

@@ -6,6 +6,7 @@ import pytest
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.report.reproduction.claim import (
+    CSV_ONLY,
     above,
     claim,
     judged,
@@ -101,12 +102,44 @@ def test_a_page_keeps_what_is_outside_the_markers(tmp_path):
     assert text.startswith(
         "before\n<!-- reproduce one -->\nOne thing: figure 1. Made by `sojourn reproduce one --fast`."
     )
-    assert "| a \\| b | 1 | 1 | exact | agrees | equal |" in text
+    assert "| a \\| b | 1 | 1 | agrees |" in text
+    assert "Rules, notes and standard errors: [one.csv](results/page/one.csv)." in text
+    beside = (tmp_path / "results" / "page" / "one.csv").read_text()
+    assert beside == "statement,paper,ours,error,verdict,rule,note\na | b,1,1,exact,agrees,equal,\n"
     assert text.endswith("<!-- end of one -->\nafter\n")
     assert "old" not in text
     update_page(page, found, fast=True)
     assert page.read_text() == text
     assert claims_table(found[0][1]) in whole_page(found, fast=True)
+
+
+def test_a_page_has_a_row_for_each_part_of_a_claim_and_the_verdict_once():
+    made = claim(
+        "long", "50 / 1950", "54.74 / 1942", error="0.15 / 0.19", holds=[True], short="mean", parts="fast / slow"
+    )
+    plain = claim(
+        "a second one", "massive", "free 35.8% / 48.6%; cut 8.5% / 33.0%", holds=[True], brief="8.5% to 48.6%"
+    )
+    assert claims_table([made, plain]).splitlines() == [
+        "| claim | of | paper | ours | verdict |",
+        "|---|---|---|---|---|",
+        "| mean | fast | 50 | 54.74 ± 0.15 | agrees |",
+        "|  | slow | 1950 | 1942 ± 0.19 |  |",
+        "| a second one |  | massive | 8.5% to 48.6% | agrees |",
+    ]
+
+
+def test_what_is_for_the_csv_file_alone_is_not_on_the_page(tmp_path):
+    shown, hidden = claim("shown", "1", "1"), claim("hidden", "-", "2", short=CSV_ONLY)
+    assert claims_table([shown, hidden]) == claims_table([shown])
+    assert "of" not in claims_table([shown]).splitlines()[0].split(" | ")
+    write_claims(tmp_path / "claims.csv", [shown, hidden])
+    assert read_claims(tmp_path / "claims.csv") == [shown, hidden]
+
+
+def test_values_that_are_not_one_for_each_part_stand_in_the_first_row():
+    made = claim("a", "massive", "1 / 2", holds=[False], parts="fast / slow")
+    assert claims_table([made]).splitlines()[2:] == ["| a | fast | massive | 1 | disagrees |", "|  | slow |  | 2 |  |"]
 
 
 def test_a_page_without_the_markers_is_refused(tmp_path):

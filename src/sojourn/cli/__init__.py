@@ -1,1 +1,1 @@
-"""The command line: one file a verb; heavy imports happen inside the functions."""
+"""The command line: one file per verb. Slow imports happen inside the functions."""

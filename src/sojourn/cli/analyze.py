@@ -1,4 +1,4 @@
-"""`sojourn analyze`: the exact closed network of a fleet under a plan."""
+"""`sojourn analyze`: exact queues, throughput and staleness of a fleet under a plan."""
 
 import math
 from pathlib import Path
@@ -13,6 +13,7 @@ from sojourn.cli.arguments import (
     Downlink,
     FleetFile,
     Overwrite,
+    Pictures,
     PlanFile,
     Sampling,
     ServerRate,
@@ -35,10 +36,11 @@ def analyze(
     server_rate: ServerRate = None,
     limits: Annotated[bool, typer.Option(help="Also show the paper's limit regimes (2 or 3 groups).")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
+    pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queues, throughput and staleness of a fleet, exactly.
+    """Compute the queues, throughput and staleness of a fleet exactly.
 
     Examples:
     - `sojourn analyze fleet.csv --concurrency 1000`
@@ -52,8 +54,8 @@ def analyze(
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
     """
-    from sojourn.cli.arguments import check_free, tasks_of
-    from sojourn.cli.show import attempts, print_json, progress
+    from sojourn.cli.arguments import check_free, pictures_in, tasks_of
+    from sojourn.cli.show import attempts, draw, print_json, progress, say_weights
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.planning.promises import server_rate as promised_rate
@@ -62,8 +64,10 @@ def analyze(
     from sojourn.timing.exact.scaling import regime
 
     check_free(overwrite, out)
+    folder = pictures_in(pictures)
     loaded = Fleet.load(fleet)
     chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency), cap)
+    say_weights(loaded, sampling, cap)
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)
     with progress("solving the network") as report:
         analysis = solve(loaded, chosen, report, server_rate=promised_rate(chosen, server_rate))
@@ -75,10 +79,14 @@ def analyze(
             print_json(content(analysis, regimes))
         else:
             _print(analysis, regimes)
+        if folder is not None:
+            from sojourn.report.timing_figures import analysis_pictures
+
+            attempt(draw, analysis_pictures, analysis, folder)
 
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:
-    """What `--json` prints; the keys are documented in docs/cli.md."""
+    """Return what `--json` prints; docs/cli.md documents the keys."""
     from sojourn.cli.show import Rows
     from sojourn.version import __version__
 
@@ -152,14 +160,14 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
         how = {"contour": "contour quadrature", "circle": "an integral on a circle"}[analysis.solver]
         notes.append(f"solved by {how}; certified relative error {analysis.error:.1e}")
     if analysis.exact_for_any_law:
-        notes.append("nobody waits: exact for any service law, from the mean durations alone")
+        notes.append("nobody waits: the values depend on mean durations only and are exact for any service law")
     elif not analysis.exact:
         notes.append(
-            "not every service time is exponential here: the values are those of exponential service with the same "
-            "means; the law matters, simulate to see by how much"
+            "not every service time is exponential: the values are those of exponential service with the same "
+            "means; simulate to see how much the law matters"
         )
     heads = ["weight", "share"] if plan.capped else ["sampling"]
-    most = ", one each at most" if plan.one_each else ", each client at most its cap" if plan.capped else ""
+    most = ", at most one per client" if plan.one_each else ", at most the cap per client" if plan.capped else ""
     table(
         f"{fleet.clients} clients, {plan.concurrency} tasks in flight{most}: exact stationary values of one client",
         ["group", "clients", "rate", *heads, "queue", "busy", "staleness", "m_i", "sojourn", "waiting"],
@@ -187,8 +195,9 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
             *notes,
             *promised(plan),
             *against_theory(plan, analysis),
-            "staleness: updates applied between dispatch and application; m_i: the same with the paper's indicator",
+            "staleness: updates applied between dispatch and application; m_i: p_i times that, as the paper counts it",
         ],
+        least=("m_i", "waiting", "busy", "sojourn", "rate"),
     )
     if regimes is not None:
         _print_limits(analysis, regimes)
@@ -206,9 +215,10 @@ def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
         regimes.staleness_bound,
         regimes.staleness_exact,
     )
-    heads = ["queue, paper's limit", "limit", "exact", "staleness, printed", "paper's bound", "bound", "exact"]
+    queue = [f"queue, {name}" for name in ("paper's limit", "limit", "exact")]
+    heads = [*queue, *(f"staleness, {name}" for name in ("printed", "paper's bound", "bound", "exact"))]
     table(
-        f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, of the limit {number(regimes.gamma_limit)}",
+        f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, in the limit {number(regimes.gamma_limit)}",
         ["group", *heads],
         [[name, *(number(float(column[g])) for column in columns)] for g, name in enumerate(analysis.fleet.name)],
         [

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and whole numbers from their words."""
+"""Options that several verbs share, and functions that read their values."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +13,15 @@ FleetFile = Annotated[Path, typer.Argument(help="Fleet file, CSV (name,count,rat
 Sampling = Annotated[
     str | None,
     typer.Option(
-        help="Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns "
-        "name,probability, or `name=probability of each client of that group,...` for every group."
+        help="Whom to sample: `uniform`, `speed` (in proportion to the rate), `root-speed`, any power of "
+        "the speed as `speed^0.5`, a weight per client of each group as `fast=3,slow=1` (divided by their sum), or a "
+        "CSV "
+        "file with the columns name,weight."
     ),
 ]
 PlanFile = Annotated[Path | None, typer.Option(help="Plan file (JSON) with sampling and concurrency.")]
 Concurrency = Annotated[
-    str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one a client).")
+    str | None, typer.Option("--concurrency", "-C", help="Tasks in flight (default: one per client).")
 ]
 Cap = Annotated[
     str | None,
@@ -30,7 +32,7 @@ Cap = Annotated[
 ]
 ServerRate = Annotated[
     float | None,
-    typer.Option(help="Updates that the server applies per unit of time, one after the other (default: at once)."),
+    typer.Option(help="Updates that the server applies per second, one after the other (default: at once)."),
 ]
 Availability = Annotated[
     str | None,
@@ -39,12 +41,23 @@ Availability = Annotated[
         "or a TOML or CSV file."
     ),
 ]
+Pictures = Annotated[
+    str | None, typer.Option("--pictures", metavar="DIR", help="Draw pictures (SVG and PNG) into this folder.")
+]
+Figure = Annotated[
+    str,
+    typer.Option(
+        "--figure",
+        help="`panels` (default), or `single`: each panel as a figure of its own for a paper, 3.3 x 2.5 inches, "
+        "8 point, PDF, SVG and PNG.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")]
 
 LAW_HELP = (
     "Service law for all groups, `lognormal(sigma=1)`, or for one, `name=deterministic`; may be repeated. "
-    "One of your own: `package.module:Class(key=value)`."
+    "Your own law: `package.module:Class(key=value)`."
 )
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
@@ -55,7 +68,7 @@ Downlink = Annotated[list[str] | None, typer.Option(help=LINK_HELP.format("Downl
 
 
 def check_free(overwrite: bool, *paths: Path | None, what: str = "file") -> None:
-    """Refuse, before the work, to write where nothing can be written, or over a file unless it is asked for."""
+    """Refuse, before the work, a path that cannot be written, or an existing file without `overwrite`."""
     for path in paths:
         if path is not None and path.is_file() and not overwrite:
             raise InvalidInput(f"{path} exists already; name another file, or give --overwrite to replace it")
@@ -63,8 +76,30 @@ def check_free(overwrite: bool, *paths: Path | None, what: str = "file") -> None
             check_place(path, what)
 
 
+def pictures_in(given: str | None, own: Path | None = None) -> Path | None:
+    """Return the folder for pictures after checking it; without a name, the command's own folder if it has one."""
+    if given is None:
+        return None
+    if not given and own is None:
+        raise InvalidInput("--pictures must name a folder, got none; write for example --pictures pictures/")
+    from sojourn.folders import check_folder
+    from sojourn.report.figures import pyplot
+
+    folder = Path(given) if given or own is None else own
+    check_folder(folder)
+    pyplot()  # if matplotlib is missing, says so now and not after the work
+    return folder
+
+
+def singly(figure: str) -> bool:
+    """Whether each panel is to be a figure of its own."""
+    if figure not in ("panels", "single"):
+        raise InvalidInput(f"figure must be panels or single, got '{figure}'")
+    return figure == "single"
+
+
 def whole(name: str, text: str) -> int:
-    """Read a whole number; 1e6 and 1_000_000 are fine, what does not fit into 64 bits is not."""
+    """Read a whole number such as 1e6 or 1_000_000; refuse one that does not fit into 64 bits."""
     rule = "a whole number"
     try:
         value = float(text.replace("_", ""))
@@ -78,10 +113,10 @@ def whole(name: str, text: str) -> int:
 
 
 def tasks_of(text: str | None) -> int | None:
-    """Read a concurrency; None = left open."""
+    """Read a concurrency; None = not given."""
     return None if text is None else whole("concurrency", text)
 
 
 def joined(texts: list[str] | None) -> str | None:
-    """What an option was given several times, as one text of a run's key."""
+    """Return the values of a repeated option as one text, the form that a run's key has."""
     return "; ".join(texts) if texts else None

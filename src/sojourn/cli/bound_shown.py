@@ -1,17 +1,18 @@
-"""What `sojourn plan` shows: the plan, others beside it, errors in its inputs, advice."""
+"""What `sojourn plan --by bound` prints: the plan, other plans, the effect of errors in its inputs, and advice."""
 
 import numpy as np
 
-from sojourn.cli.show import number, say, table
+from sojourn.cli.cells import Cell
+from sojourn.cli.show import number, percent, say, table
 from sojourn.planning.bound.comparison import FEW as STUDIED
 from sojourn.planning.bound.comparison import Sensitivity
 from sojourn.planning.explain import Explanation
 
-FEW = 4  # groups whose staleness gets a column each
+FEW = 4  # up to this many groups get a column for their staleness
 
 
 def print_plan(shown: Explanation) -> None:
-    """Tables, then sentences."""
+    """Print the tables, then the sentences."""
     plan, fleet, analysis = shown.planned.plan, shown.planned.fleet, shown.planned.prediction.analysis
     columns = (fleet.rate, plan.sampling, plan.sampling * fleet.clients, analysis.queue, analysis.staleness())
     table(
@@ -41,7 +42,7 @@ def _print_comparison(shown: Explanation) -> None:
         stalest = values if few else (values.min(), values.max())
         rows.append(
             [
-                name if shown.planned.limits.kept(row) else f"{name}, beyond the limits",
+                name if shown.planned.limits.kept(row) else f"{name}, outside the limits",
                 *([] if budget else [number(row.value)]),
                 number(row.scored.bound),
                 _optional(row.scored.step_size),
@@ -51,22 +52,27 @@ def _print_comparison(shown: Explanation) -> None:
             ]
         )
     heads = ["plan", *([] if budget else ["value"]), "bound", "step size", "throughput", *stale]
-    table("beside others, each with its best step", [*heads, "steps", "time", "energy"], rows)
+    table(
+        "compared with other plans, each with its best step size",
+        [*heads, "steps", "time", "energy"],
+        rows,
+        least=("energy", "steps"),
+    )
 
 
 def _constants(shown: Explanation) -> str:
     facts = ", ".join(f"{key} = {value:g}" for key, value in shown.constants.facts().items())
-    origin = "given" if shown.given else "the paper's worked example; measure yours: sojourn calibrate"
+    origin = "given" if shown.given else "the paper's worked example; measure your own: sojourn calibrate"
     return f"constants ({origin}): {facts}"
 
 
 def _notes(shown: Explanation) -> list[str]:
-    return [f"of the constants: {note}" for note in shown.notes]
+    return [f"about the constants: {note}" for note in shown.notes]
 
 
 def _laws(shown: Explanation) -> list[str]:
     return [
-        f"the assumed service law matters: the figures are those of exponential service; simulated with {check}"
+        f"the service law matters: the figures assume exponential service; simulated with {check}"
         for check in shown.law_checks
         if check.matters
     ]
@@ -79,25 +85,34 @@ def _optional(value: float | None) -> str:
 def _print_sensitivity(rows: list[Sensitivity], through_bins: bool) -> None:
     bins = f" (studied through {STUDIED} bins of clients)" if through_bins else ""
     table(
-        f"if an input is not what it was thought to be{bins}",
-        ["in truth", "this plan", "best plan", "loss", "its tasks", "its step size", "largest change of a probability"],
+        f"if an input differs from what was assumed{bins}",
+        [
+            "true input",
+            "this plan",
+            "best plan",
+            "loss",
+            "its tasks",
+            "its step size",
+            "largest change of a probability",
+        ],
         [
             [
                 row.case,
-                number(row.kept, 5) + _beyond(row),
+                Cell(number(row.kept, 5) + _beyond(row), row.kept),
                 number(row.best, 5) if row.concurrency else "none within the limits",
-                "-" if _beyond(row) or not row.concurrency else f"{100 * row.regret:.1f}%",
+                "-" if _beyond(row) or not row.concurrency else percent(row.regret, ".1f"),
                 str(row.concurrency or "-"),
                 _optional(row.step_size),
-                f"{100 * row.sampling_change:.0f}%" if row.concurrency else "-",
+                percent(row.sampling_change, ".0f") if row.concurrency else "-",
             ]
             for row in rows
         ],
+        least=("its step size", "its tasks"),
     )
 
 
 def _beyond(row: Sensitivity) -> str:
-    """Why the kept plan may not be held against the best one."""
+    """Return why the kept plan cannot be compared with the best one."""
     if not row.proven:
-        return " (step beyond the theorem's)"
-    return "" if row.feasible else " (beyond the limits)"
+        return " (step size above the theorem's)"
+    return "" if row.feasible else " (outside the limits)"

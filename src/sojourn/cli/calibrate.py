@@ -1,11 +1,11 @@
-"""`sojourn calibrate`: the constants of a training problem, measured."""
+"""`sojourn calibrate`: measure the constants of a training problem."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Overwrite
+from sojourn.cli.arguments import AsJson, Overwrite, Pictures, pictures_in
 from sojourn.cli.run_flags import takes_keys
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.run.config import keys
@@ -20,7 +20,7 @@ MEASURED = (
     *("fleet", *keys(part="data"), *keys(part="partition"), *keys(part="model"), "batch_size", "order", "weights"),
     *("steps", "step_size", "seed", *keys(part="arithmetic")),
 )
-"""Keys that decide what is measured: the problem, and the short training along which it is."""
+"""Keys that decide what is measured: the problem, and the short training during which it is measured."""
 
 
 @takes_keys(*MEASURED)
@@ -28,13 +28,17 @@ def calibrate(
     given: dict[str, Any],
     out: Annotated[Path, typer.Option(help="Write the constants to this file (TOML).")] = Path("constants.toml"),
     config: Annotated[
-        Path | None, typer.Option(help="Run file (TOML), as for `sojourn train`; flags win.", show_default=False)
+        Path | None,
+        typer.Option(help="Run file (TOML), as for `sojourn train`; flags override it.", show_default=False),
     ] = None,
     gradients: Annotated[str, typer.Option(help="Stochastic gradients to measure, over all points.")] = "400",
-    points: Annotated[str, typer.Option(help="Points of the training: first, last, others in between.")] = "3",
-    directions: Annotated[str, typer.Option(help="Leading directions of the curvature.")] = "10",
-    examples: Annotated[str, typer.Option(help="Examples for losses and curvatures, if there are more.")] = "2048",
-    confidence: Annotated[float, typer.Option(help="Chance that an interval holds the truth, at least.")] = 0.95,
+    points: Annotated[
+        str, typer.Option(help="Points of the training to measure at: the first, the last, and others in between.")
+    ] = "3",
+    directions: Annotated[str, typer.Option(help="Leading directions of the curvature to find.")] = "10",
+    examples: Annotated[str, typer.Option(help="Most examples that losses and curvatures are computed on.")] = "2048",
+    confidence: Annotated[float, typer.Option(help="Least probability that an interval holds the true value.")] = 0.95,
+    pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -45,12 +49,15 @@ def calibrate(
 
     - `sojourn calibrate --config run.toml --gradients 1200 --points 5 --out constants.toml`
 
+    - `sojourn calibrate fleet.csv --data digits --model cnn --pictures pictures/`
+
     - `sojourn plan fleet.csv --time 1h --constants constants.toml`
 
     """
     from sojourn.cli.arguments import check_free, whole
-    from sojourn.cli.show import attempts, say, to_json
+    from sojourn.cli.show import attempts, draw, say, to_json
 
+    drawn = pictures_in(pictures)
     if out.suffix.lower() != ".toml":
         raise InvalidInput(f"--out must end in .toml, got {out}; rename it")
     check_free(overwrite, out, what="constants file")
@@ -63,6 +70,10 @@ def calibrate(
             typer.echo(to_json({"command": "calibrate", **_version(), **found.content()}))
         else:
             _print(found)
+        if drawn is not None:
+            from sojourn.report.calibration_figures import calibration_pictures
+
+            attempt(draw, calibration_pictures, found, drawn)
     if as_json:
         return
     say(f"wrote {out}, which contains no data", err=True)
@@ -70,7 +81,7 @@ def calibrate(
 
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
-    """From flags and a run file; the training is short, too short to prepare waves for."""
+    """Read the settings from flags and a run file; the training is too short to prepare waves for it."""
     from sojourn.learning.run.config import TrainConfig
 
     if path is not None:
@@ -102,10 +113,10 @@ def _measure(config: "TrainConfig", effort: dict[str, int], confidence: float) -
 
 
 _MEANING = {
-    "A": "first loss minus the lowest reached; at most the first",
-    "L": "largest curvature met, mean loss and clients",
-    "sigma2": "variance of a stochastic gradient, largest client",
-    "G2": "squared distance from the mean gradient, largest client",
+    "A": "first loss minus the lowest reached; at most the first loss",
+    "L": "largest curvature found, of the mean loss and of clients",
+    "sigma2": "variance of a stochastic gradient, largest over clients",
+    "G2": "squared distance from the mean gradient, largest over clients",
 }
 
 
@@ -116,11 +127,12 @@ def _print(found: "Calibration") -> None:
     four = {key: getattr(found, key) for key in _MEANING}
     rows = [[key, number(one.value, 4), _range(one, 4), _MEANING[key]] for key, one in four.items()]
     if found.still == found.clients:
-        rows[2][2:] = ["none", "no noise: a batch is all that a client holds"]
+        rows[2][2:] = ["none", "no noise: one batch holds all examples of a client"]
     run = found.run
     title = f"{run['model']} ({run['parameters']} parameters) on {run['data']}, {run['partition']}, "
     table(f"{title}batches of {run['batch_size']}", ["constant", "measured", level, "meaning"], rows)
-    heads = ["step", "loss", "L", "lead of mean loss", "lowest", "sigma2, mean", "largest", "G2, mean", "largest"]
+    heads = ["step", "loss", "L", "lead of mean loss", "lowest", "sigma2, mean", "sigma2, largest", "G2, mean"]
+    heads.append("G2, largest")
     keys = ("sigma2_mean", "sigma2", "G2_mean", "G2")
     rows = [
         [
@@ -133,20 +145,25 @@ def _print(found: "Calibration") -> None:
     land = found.landscape_if_any()
     if land is None:
         table(
-            "at points of a short training", heads, rows, [*_notes(found), "no curvature was met that the twin can use"]
+            "at points of a short training",
+            heads,
+            rows,
+            [*_notes(found), "no curvature was found that the twin can use"],
         )
         return
     table("at points of a short training", heads, rows)
-    table("What the twin knows", ["", "measured", level, "meaning"], _twin_rows(found, land), _notes(found))
+    table(
+        "What the twin plans with", ["constant", "measured", level, "meaning"], _twin_rows(found, land), _notes(found)
+    )
 
 
 _TWIN = {
     "loss": "first loss above the lowest",
-    "noise": "sigma2 for each unit of loss above the lowest, mean over clients",
-    "noise_floor": "sigma2 that stays at the lowest loss",
-    "heterogeneity": "G2 for each unit of loss above the lowest, mean over clients",
-    "heterogeneity_floor": "G2 that stays at the lowest loss",
-    "between": "part of the problem that one speed group alone knows, 0 to 1",
+    "noise": "sigma2 per unit of loss above the lowest, mean over clients",
+    "noise_floor": "sigma2 that remains at the lowest loss",
+    "heterogeneity": "G2 per unit of loss above the lowest, mean over clients",
+    "heterogeneity_floor": "G2 that remains at the lowest loss",
+    "between": "part of the problem that only one speed group knows, 0 to 1",
 }
 
 
@@ -162,24 +179,26 @@ def _twin_rows(found: "Calibration", land: "Landscape") -> list[list[str]]:
     ]
     if found.still == found.clients:
         for row in rows[1:3]:
-            row[2:] = ["none", "no noise: a batch is all that a client holds"]
+            row[2:] = ["none", "no noise: one batch holds all examples of a client"]
     lead = Measured(land.curvature[0], *ends["curvature"])
     many = len(land.curvature)
     rows.append(
-        ["curvature", number(lead.value, 3), _range(lead), "largest of the mean loss, mean and range of the points"]
+        ["curvature", number(lead.value, 3), _range(lead), "largest of the mean loss; mean and range over the points"]
     )
-    rows.append([f"curvature {many}", number(land.curvature[-1], 3), "", f"the smallest of {many} that the twin takes"])
+    rows.append(
+        [f"curvature {many}", number(land.curvature[-1], 3), "", f"the smallest of the {many} that the twin uses"]
+    )
     if "trace" in ends:
         traces = [one.trace.value for one in settled(found.points) if one.trace is not None]
         whole = Measured(sum(traces) / len(traces), *ends["trace"])
         rows.append(
-            ["trace", number(whole.value, 3), _range(whole), "sum of all curvatures of the mean loss, likewise"]
+            ["trace", number(whole.value, 3), _range(whole), "sum of all curvatures of the mean loss; mean and range"]
         )
     return rows
 
 
 def _notes(found: "Calibration") -> list[str]:
-    """What a reader of the numbers should know."""
+    """Return notes that a reader of the numbers should know."""
     from sojourn.calibration import UNKNOWN
     from sojourn.learning.calibrate.gradients import ROUNDS
 
@@ -188,26 +207,30 @@ def _notes(found: "Calibration") -> list[str]:
         notes.append("the training ended above its first loss; with a lower --step-size it would visit better points")
     notes += found.notes
     if found.asked < found.clients:
-        notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would ask all of them")
+        notes.append(f"--gradients {ROUNDS * found.clients * len(found.points)} would include all clients")
     if found.between == UNKNOWN:
-        notes.append("of each speed fewer than two clients were asked: `between` is not known; ask more")
+        notes.append(
+            "fewer than two clients of each speed computed gradients, so `between` is not known; give more --gradients"
+        )
     if not found.exact:
-        notes.append("losses and curvatures are those of a random choice of examples, not of all")
-        notes.append("how low the loss can get is not known then; the twin takes 0")
-    notes.append("A is what was gained, there may be more to gain; L is that of the points, not of everywhere")
+        notes.append("losses and curvatures were computed on a random sample of the examples, not on all")
+        notes.append("a sample cannot tell how low the loss can get; the twin assumes 0")
+    notes.append(
+        "A is the decrease that was reached, more may be possible; L is the largest at these points, not everywhere"
+    )
     return notes
 
 
 def _with_range(one: "Measured") -> str:
-    from sojourn.cli.show import number
+    from sojourn.cli.show import interval
 
-    return number(one.value, 3) if one.low == one.high else f"{number(one.value, 3)} ({_range(one)})"
+    return interval(one.low, one.high, 3, one.value)
 
 
 def _range(one: "Measured", digits: int = 3) -> str:
-    from sojourn.cli.show import number
+    from sojourn.cli.show import interval
 
-    return f"{number(one.low, digits)} to {number(one.high, digits)}"
+    return interval(one.low, one.high, digits)
 
 
 def _version() -> dict[str, str]:

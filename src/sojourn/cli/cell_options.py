@@ -1,4 +1,4 @@
-"""What the commands that train many cells have in common: options, the bar, and how they end."""
+"""What the commands that train many runs share: options, the progress bar, and how they end."""
 
 import re
 import sys
@@ -15,30 +15,40 @@ from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.shown import visible
 
-Out = Annotated[Path, typer.Option(help="Folder for everything; what is done there is not done again.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes at a time (default: one a core; one with a GPU).")]
-On = Annotated[str, typer.Option(help="Where the cells are trained: `here`, or `ray`, on a Ray cluster.")]
-Address = Annotated[
-    str | None, typer.Option(help="Of the Ray cluster (default: the one running here, or a new one for the purpose).")
+Out = Annotated[Path, typer.Option(help="Folder for all results; runs that are finished there are not repeated.")]
+Jobs = Annotated[
+    int | None, typer.Option(help="Processes that train at the same time (default: one per core; one with a GPU).")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many cells there are and how many are done.")]
+On = Annotated[str, typer.Option(help="Where to train: `here`, or `ray` for a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="Address of the Ray cluster (default: one that runs on this machine, or a new one).")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print what is left and what it will cost, and stop: a first cell is timed, nothing written."
+    ),
+]
 OnePart = Annotated[
-    str | None, typer.Option("--part", help="Train a part of the cells only, `1/2` on the first of two machines.")
+    str | None, typer.Option("--part", help="Train only a part of the runs: `1/2` on the first of two machines.")
 ]
 Seconds = Annotated[
-    str, typer.Option(metavar="TIME", help="Between two checkpoints: seconds, or with units, `5min` (default 60s).")
+    str,
+    typer.Option(metavar="TIME", help="Time between two checkpoints: seconds, or with a unit, `5min` (default 60s)."),
 ]
 Together = Annotated[
-    int | None, typer.Option(help="Cells that one process trains in common waves (default: 1; 16 on a GPU).")
+    int | None, typer.Option(help="Runs that one process trains together in common waves (default: 1; 16 on a GPU).")
 ]
 
 _PART = re.compile(r"[0-9]{1,9}")
-QUIET = 60.0  # seconds without a line where there is no bar
+QUIET = 60.0  # seconds between two lines where there is no bar
 
 
 @contextmanager
 def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int], None]]]:
-    """Two callbacks, one for what is done now, one (text, ended, cells) for a bar; what goes wrong is said anywhere."""
+    """Give two callbacks: one names the current phase, one (text, ended, cells) moves a bar. Problems are always
+    printed.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -64,7 +74,7 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int]
 
 
 def say_failures(failures: Mapping[str, str], folder: Path) -> None:
-    """Name every cell that failed, with its error."""
+    """Print the name and the error of every run that failed."""
     if not failures:
         return
     many = plural(len(failures), "cell")
@@ -76,14 +86,14 @@ def say_failures(failures: Mapping[str, str], folder: Path) -> None:
 def end(interrupted: bool, failures: Mapping[str, str]) -> None:
     """Exit with 130 after Ctrl-C and 1 after failures."""
     if interrupted:
-        say(f"interrupted; all that was done is kept; go on with: {called(sys.argv[1:])}", err=True)
+        say(f"interrupted; everything done so far is kept; continue with: {called(sys.argv[1:])}", err=True)
         raise typer.Exit(130)
     if failures:
         raise typer.Exit(1)
 
 
 def check_pace(together: int | None, checkpoint_seconds: str) -> float:
-    """Refuse numbers that no training can keep to; the seconds between two checkpoints."""
+    """Refuse impossible settings, and return the seconds between two checkpoints."""
     if together is not None and together < 1:
         raise InvalidInput(f"together must be a whole number of at least 1, got {together}")
     between = seconds(checkpoint_seconds, "checkpoint-seconds")
@@ -93,7 +103,7 @@ def check_pace(together: int | None, checkpoint_seconds: str) -> float:
 
 
 def check_torch() -> None:
-    """Say what is missing before anything is begun."""
+    """Raise an error before the work begins if PyTorch is missing."""
     from importlib.util import find_spec
 
     from sojourn.errors import SojournError

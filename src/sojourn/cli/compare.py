@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson
+from sojourn.cli.arguments import AsJson, Figure, Pictures, pictures_in, singly
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _WORLD = (*keys(part="world"), "dispatcher")
 SHARED = ("time", "steps", "data", "partition", "model", "loss", "metrics", "concurrency", "cap", "correction", *_WORLD)
-"""Keys of a run, the same for all, with flags of their own; the others by --set."""
+"""Keys of a run, the same for all algorithms, that have flags; other keys are set by --set."""
 
 
 @takes_keys("fleet", *SHARED)
 def compare(
     given: dict[str, Any],
-    config: Annotated[Path | None, typer.Option(help="Comparison file (TOML); flags win.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Comparison file (TOML); flags override it.")] = None,
     algorithm: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,7 +47,7 @@ def compare(
     ] = None,
     plan: Annotated[
         list[str] | None,
-        typer.Option(help="Plan file, or `name: key=value ...`; repeat it: every algorithm under every plan."),
+        typer.Option(help="Plan file, or `name: key=value ...`; repeat it. Every algorithm runs under every plan."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Seeds of the final runs: a number (default 10) or `3,5,7`.")
@@ -59,7 +59,7 @@ def compare(
         str | None, typer.Option(help="Seeds of the trials: a number (default 3) or a list.")
     ] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of the training examples to tune on (default 0.1).")
+        float | None, typer.Option(help="Share of the training examples held out for tuning (default 0.1).")
     ] = None,
     tune_by: Annotated[
         str | None, typer.Option(help="What a trial is judged by: `loss` (default) or `accuracy`.")
@@ -68,9 +68,16 @@ def compare(
         int | None, typer.Option(help="How often the grid may grow at its edges (default 3).")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="What is to be reached, `accuracy=0.9` or `test_loss=0.3`.")
+        str | None, typer.Option(help="A value to be reached, `accuracy=0.9` or `test_loss=0.3`.")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Algorithm that the others are compared with.")] = None,
+    dispatch: Annotated[
+        str | None,
+        typer.Option(
+            help="One dispatcher for all: `same` (the baseline's), or one by its name, `idle` (default: each algorithm "
+            "has its own)."
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any other key of a run, `batch_size=16`; repeat it.")
     ] = None,
@@ -83,13 +90,19 @@ def compare(
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
+    pictures: Pictures = None,
+    figure: Figure = "panels",
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and plans fairly: the same data, first model, batches and service times.
 
-    Every algorithm is tried at every step size of one grid, on held-out examples and seeds of their own; where a best
-    one lies at the edge the grid grows, for all. Then all are trained at their best with the final seeds and judged on
-    the test set. Running the same command again does what is left; folders from two machines may be copied into one.
+    Every algorithm is tried at every step size of one grid. These trials have seeds of their own and are judged on
+    held-out examples. If a best step size lies at the edge, the grid grows for all. Then each algorithm is trained at
+    its best step size with the final seeds and judged on the test set. Running the same command again trains only what
+    is missing. Folders from several machines may be copied into one.
+
+    With --csv the main table alone is printed. The file table.csv in the folder also has each algorithm's dispatcher
+    and updates.
 
     Examples:
     - `sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)" --step-sizes 0.1,0.3 --time 100`
@@ -98,7 +111,13 @@ def compare(
 
     - `sojourn compare fleet.csv --algorithm asyncsgd --plan p.json --plan "fast: sampling=speed" --target accuracy=0.9`
 
+    - `sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)" --dispatch same --time 100`
+
     - `sojourn compare --config compare.toml --out cmp/ --jobs 8`
+
+    - `sojourn compare --config compare.toml --out cmp/ --dry-run`
+
+    - `sojourn compare --config compare.toml --out cmp/ --figure single`
 
     - `sojourn compare --config compare.toml --out cmp/ --part 1/2`
 
@@ -113,19 +132,20 @@ def compare(
         "by": tune_by,
         "extensions": extensions,
     }
-    whole = {"seeds": seeds, "target": target, "baseline": baseline}
+    whole = {"seeds": seeds, "target": target, "baseline": baseline, "dispatch": dispatch}
     content = content_of(config, given, setting or [], tuning, whole, algorithm or [], plan or [])
     comparison = ComparisonSpec.of(content, f"comparison file {config}" if config else "compare")
     mine = part_of(part)
-    if dry_run:
-        _count(comparison, out, as_json)
-        return
     between = check_pace(together, checkpoint_seconds)
     check_torch()
+    if dry_run:
+        _count(comparison, out, jobs, together, on, as_json)
+        return
+    drawn, alone = pictures_in(pictures, out), singly(figure)
     if picture:
         from sojourn.report.figures import pyplot
 
-        pyplot()  # says now, not after the training, that it is missing
+        pyplot()  # reports before the training, not after it, that matplotlib is missing
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     options |= {"checkpoint_seconds": between}
     from sojourn.cli.show import attempts
@@ -138,26 +158,44 @@ def compare(
         if not (compared.runs or compared.interrupted or compared.open or compared.failures):
             raise SojournError("nothing is left to compare: " + "; ".join(compared.notes))
         if picture and compared.curves:
-            attempt(_draw, comparison, compared)
+            attempt(_draw, comparison, compared, drawn or compared.folder, alone)
         _show(comparison, compared, as_json)
     end(compared.interrupted, compared.failures)
 
 
-def _count(comparison: "ComparisonSpec", out: Path, as_json: bool) -> None:
-    from sojourn.cli.show import plural, to_json
-    from sojourn.experiments.compare import counted
+def _count(
+    comparison: "ComparisonSpec", out: Path, jobs: int | None, together: int | None, on: str, as_json: bool
+) -> None:
+    """Show how much there is to do and what it will cost; nothing is written into the folder."""
+    from sojourn.cli.estimate_shown import say_count, show_estimate
+    from sojourn.cli.show import to_json
+    from sojourn.experiments.compare import cells_of, counted, known_before, may_grow
+    from sojourn.experiments.estimate import estimated
+    from sojourn.experiments.train_cells import check_cells
 
-    many = counted(comparison, out)
+    check_cells([comparison.final(one, None, comparison.seeds[0]) for one in comparison.algorithms], "elsewhere")
+    many, cells = counted(comparison, out), cells_of(comparison, out)
+    found = estimated(cells, out, jobs, together)
     if as_json:
-        typer.echo(to_json({"command": "compare", "dry_run": True, **many}))
+        facts = {"estimate": found.facts()} if found.left else {}
+        typer.echo(to_json({"command": "compare", "dry_run": True, **many, **facts}))
         return
     if many["trials"]:
-        typer.echo(f"{plural(many['trials'], 'trial')}, {many['trials_ended']} of them done; the grid may grow")
-    typer.echo(f"{plural(many['runs'], 'run')}, {many['runs_ended']} of them done")
+        say_count(many["trials"], many["trials_ended"], "trial", "; the grid may grow")
+    say_count(many["runs"], many["runs_ended"], "run")
+    notes = [f"! {note}" for note in known_before(comparison)]
+    more = may_grow(comparison, many["trials"])
+    if more:
+        notes.insert(
+            0, f"the grid may grow at its edges: {many['trials']:,} to {many['trials'] + more:,} trials in all"
+        )
+    if found.left:
+        show_estimate(found, on, notes)
 
 
-def _draw(comparison: "ComparisonSpec", compared: "Compared") -> None:
+def _draw(comparison: "ComparisonSpec", compared: "Compared", folder: Path, alone: bool) -> None:
     from sojourn.cli.show import plural
+    from sojourn.folders import made
     from sojourn.report.training_figures import comparison_picture
 
     key, target = compared.table[0]["judged_by"], comparison.target
@@ -166,7 +204,8 @@ def _draw(comparison: "ComparisonSpec", compared: "Compared") -> None:
     seeds = sorted({len(mine) for mine in compared.runs.values()})
     many = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else plural(seeds[0], "seed")
     title = f"{data}, mean of {many}" + (" with its 95% interval" if seeds[-1] > 1 else "")
-    comparison_picture(compared.curves, key, compared.folder / "comparison", title, line)
+    with made(folder):
+        comparison_picture(compared.curves, key, folder / "comparison", title, line, alone)
 
 
 def _show(comparison: "ComparisonSpec", compared: "Compared", as_json: bool) -> None:
@@ -181,7 +220,7 @@ def _show(comparison: "ComparisonSpec", compared: "Compared", as_json: bool) -> 
     if compared.open and not compared.interrupted:
         say(
             f"{plural(compared.open, 'cell')} left to other machines; copy their folders into {compared.folder} and "
-            "call this again (without --part it trains here what is still left)",
+            "run this again (without --part it trains here what is still missing)",
             err=True,
         )
     say_failures(compared.failures, compared.folder)

@@ -1,10 +1,12 @@
-"""The table of a comparison as a person reads it."""
+"""The table of a comparison, for people to read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sojourn.cli.cells import Cell
+from sojourn.cli.formats import in_csv
 from sojourn.cli.show import number, plural, table
 from sojourn.experiments.statistics import AXES
 
@@ -12,19 +14,21 @@ if TYPE_CHECKING:
     from sojourn.experiments.compare import Compared
     from sojourn.experiments.comparison import ComparisonSpec
 
+CLIENTS = ("client_worst", "client_10", "client_50")
 WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
 
 
 def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
-    """Every algorithm on every axis, at the largest value that all runs reach."""
+    """What every algorithm had, and its results on every axis at the largest value that all runs reach."""
+    _show_had(compared)
     key = compared.table[0]["judged_by"]
     heads = [
         "algorithm",
-        "step size",
+        *(["step size"] if in_csv() else []),  # people have it in the first table
         "on",
         "at",
         WORDS[key],
-        f"less {comparison.baseline}'s",
+        f"difference from {comparison.baseline}",
         "worst client",
         "10%",
         "50%",
@@ -32,12 +36,25 @@ def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
     if comparison.target is not None:
         heads.append(f"to {comparison.target}")
     rows, before = [], None
+    axes = {axis: (axis,) for axis in AXES} if in_csv() else alike(compared.table)
     for row in compared.table:
+        if row["axis"] not in axes:
+            continue
         first = row["algorithm"] != before
         before = row["algorithm"]
-        rows.append(_line(row, first, comparison.target is not None))
+        one, *same = (AXES[axis] for axis in axes[row["axis"]])
+        on = ", ".join([one, *(words.split()[0] for words in same)])
+        rows.append(_line(row, first, on, comparison.target is not None))
     tuned = compared.tuned
-    notes = ["mean ± half of its 95% interval over the seeds; differences are of pairs with the same seed"]
+    shown = ("mean", "difference", *CLIENTS, "to_target")
+    notes = [
+        "mean ± half of its 95% interval over the seeds; differences are between runs with the same seed",
+        "worst client: its accuracy; 10%: 10% of the clients are below it; 50%: half of them are",
+    ]
+    if any(_is_cut(row, key) for row in compared.table for key in shown if key in row):
+        notes.append(
+            "intervals are cut at the bounds of what is measured, accuracy at 0 and 1, and then show both ends"
+        )
     if tuned.chosen:
         grid = ", ".join(f"{step_size:g}" for step_size in tuned.grid)
         many = plural(len(comparison.tuning.seeds), "seed")
@@ -45,17 +62,61 @@ def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
             f"step sizes: each algorithm tried at {grid}, {many} each, judged by held-out {comparison.tuning.by}"
         )
     notes += [f"! {note}" for note in compared.notes]
-    files = "tuning.csv every trial, " if tuned.trials else ""
-    notes.append(f"table.csv has all of it, runs.csv every run, {files}curves.csv the curves")
-    table(str(compared.folder), heads, rows, notes, most=10_000)
+    home = compared.folder
+    files = f"{home / 'tuning.csv'} every trial, " if tuned.trials else ""
+    notes.append(
+        f"{home / 'table.csv'} has all of it, {home / 'runs.csv'} every run, {files}{home / 'curves.csv'} the curves"
+    )
+    least = ("50%", "10%", "worst client", "at")
+    table(str(home), heads, rows, notes, most=10_000, least=least)
 
 
-def _line(row: Mapping[str, Any], first: bool, target: bool) -> list[str]:
-    step_size = "" if row["step_size"] is None else f"{row['step_size']:g}{' EDGE' if row['edge'] else ''}"
-    cells = [row["algorithm"] if first else "", step_size if first else "", AXES[row["axis"]], number(row["at"])]
+def alike(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """The axes that need a row of their own, each with those that have the same values for every algorithm.
+
+    >>> rows = [{"axis": axis, "at": 9.0, "mean": 0.5} for axis in ("received", "gradients")]
+    >>> alike([{"axis": "time", "at": 2.0, "mean": 0.5}, *rows])
+    {'time': ('time',), 'received': ('received', 'gradients')}
+    """
+    values: dict[str, list[str]] = {}
+    for row in rows:
+        told = {key: value for key, value in row.items() if key != "axis"}
+        values.setdefault(row["axis"], []).append(repr(told))  # as texts, NaN equals NaN
+    found: dict[str, tuple[str, ...]] = {}
+    for axis, mine in values.items():
+        twin = next((one for one in found if values[one] == mine), axis)
+        found[twin] = (*found.get(twin, ()), axis)
+    return found
+
+
+def _show_had(compared: "Compared") -> None:
+    """Dispatcher, updates and step size of every algorithm, which explain much of its result."""
+    if in_csv():
+        return  # programs read one table
+    first = {str(row["algorithm"]): row for row in reversed(compared.table)}
+    rows: list[list[str]] = [
+        [name, row["dispatcher"], Cell(f"{row['updates']:,.0f}", row["updates"]), _step_size(row), str(row["runs"])]
+        for name, row in reversed(first.items())
+    ]
+    heads = ["algorithm", "dispatcher", "updates (mean)", "step size", "runs"]
+    table("What each algorithm had", heads, rows, most=10_000)
+
+
+def _step_size(row: Mapping[str, Any]) -> str:
+    edge = " EDGE" if row["edge"] else ""
+    return Cell("" if row["step_size"] is None else f"{row['step_size']:g}{edge}", row["step_size"])
+
+
+def _line(row: Mapping[str, Any], first: bool, on: str, target: bool) -> list[str]:
+    cells: list[str] = [
+        Cell(row["algorithm"] if first else "", row["algorithm"]),  # programs need it in every row
+        *([Cell("", row["step_size"])] if in_csv() else []),
+        on,
+        number(row["at"]),
+    ]
     cells.append(_mean(row, "mean") if not row["diverged"] else f"diverged {row['diverged']} of {row['runs']}")
     cells.append(_mean(row, "difference") if "difference" in row else "")
-    cells += [_mean(row, key) for key in ("client_worst", "client_10", "client_50")]
+    cells += [_mean(row, key) for key in CLIENTS]
     if target:
         cells.append(_cost(row))
     return cells
@@ -68,9 +129,26 @@ def _cost(row: Mapping[str, Any]) -> str:
 
 
 def _mean(row: Mapping[str, Any], key: str) -> str:
-    """A mean with half its interval, to the digits that the interval leaves meaningful."""
-    value, half = row[key], (row[f"{key}_high"] - row[f"{key}_low"]) / 2
+    """A mean with half its interval, to as many digits as the interval supports; with both ends if it is cut.
+
+    >>> _mean({"mean": 0.9, "mean_low": 0.85, "mean_high": 0.95}, "mean")
+    '0.900 ± 0.050'
+    >>> _mean({"mean": 0.98, "mean_low": 0.93, "mean_high": 1.0}, "mean")
+    '0.980 (0.930 to 1)'
+    """
+    value, low, high = (float(row[name]) for name in (key, f"{key}_low", f"{key}_high"))
+    parts = {"": value, "low": low, "high": high}
+    half = max(high - value, value - low)
     if np.isnan(value) or np.isnan(half) or half <= 1e-9 * abs(value):
-        return number(value, 4)
+        return Cell(number(value, 4), parts)
     places = max(0, 1 - int(np.floor(np.log10(half))))
-    return f"{value:.{places}f} ± {half:.{places}f}"
+    if not _is_cut(row, key):
+        return Cell(f"{value:.{places}f} ± {half:.{places}f}", parts)
+    ends = (f"{end:g}" if end in (-1, 0, 1) else f"{end:.{places}f}" for end in (low, high))
+    return Cell(f"{value:.{places}f} ({' to '.join(ends)})", parts)
+
+
+def _is_cut(row: Mapping[str, Any], key: str) -> bool:
+    """Whether an interval ends at a bound of what is measured, so that it is not symmetrical."""
+    below, above = row[key] - row[f"{key}_low"], row[f"{key}_high"] - row[key]
+    return bool(abs(above - below) > 1e-9 * max(above, below))

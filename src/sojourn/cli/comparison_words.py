@@ -1,4 +1,4 @@
-"""A comparison in the words of the command line: what a comparison file would say."""
+"""A comparison from the flags of the command line, in the form of a comparison file."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.learning.run.config import value_of
 
-_SPACE = re.compile(r"\s+(?![^()]*\))")  # not one inside brackets
+_SPACE = re.compile(r"\s+(?![^()]*\))")  # spaces that are not inside brackets
 _NAME = re.compile(r"^\s*([^:=()]+):\s+(.*)$")
 
 
@@ -22,7 +22,7 @@ def content_of(
     algorithms: list[str],
     plans: list[str],
 ) -> dict[str, Any]:
-    """The content of a comparison file with what the flags say put over it."""
+    """The contents of a comparison file; values given by flags replace those of the file."""
     content: dict[str, Any] = {} if path is None else read_toml(path, "comparison file")
     given = {key: value_of(key, str(value), "compare") for key, value in run.items() if value is not None}
     given |= dict(_pair(text, "--set") for text in settings)
@@ -89,7 +89,7 @@ def _seeds(name: str, text: str) -> int | list[int]:
 
 
 def seeds_of_text(name: str, text: str) -> tuple[int, ...]:
-    """The seeds of a tuning: so many, or those named."""
+    """The seeds of tuning: a number of seeds, or a list of them."""
     from sojourn.experiments.cells import seeds_of
     from sojourn.experiments.comparison import FIRST_TUNING_SEED
 
@@ -97,7 +97,7 @@ def seeds_of_text(name: str, text: str) -> tuple[int, ...]:
 
 
 def numbers_of(name: str, text: str | None) -> list[float]:
-    """Numbers with commas between; none where there is no text.
+    """Numbers separated by commas; an empty list if there is no text.
 
     >>> numbers_of("step-sizes", "0.1,0.3"), numbers_of("correction", None)
     ([0.1, 0.3], [])
@@ -109,4 +109,4 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidInput(f"{name} must be numbers with commas between, got '{text}'") from None
+        raise InvalidInput(f"{name} must be numbers separated by commas, got '{text}'") from None

@@ -1,7 +1,7 @@
-"""`sojourn`: the entry point. Errors made by input are one sentence on stderr and exit code 2.
+"""`sojourn`: the entry point. An error in the input prints one sentence on stderr and exits with code 2.
 
-What nobody thought of is one sentence too: with exit code 70 it is a defect of sojourn, with 1 an error in code of the
-user's own that sojourn calls. `--debug` shows the traceback instead.
+An unexpected error prints one sentence too: with exit code 70 it is a defect of sojourn, with 1 an error in the user's
+own code that sojourn calls. `--debug` shows the traceback instead.
 """
 
 import os
@@ -15,9 +15,9 @@ import typer
 
 from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
+from sojourn.cli.command import Command
 from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
-from sojourn.cli.old_flags import Command
 from sojourn.cli.plan import plan
 from sojourn.cli.reproduce import reproduce
 from sojourn.cli.show import say, spell_out
@@ -33,11 +33,10 @@ DEFECT = 70  # EX_SOFTWARE of sysexits.h
 
 SETTINGS: dict[str, Any] = {
     "no_args_is_help": True,
-    "add_completion": False,
     "rich_markup_mode": "markdown",
     "pretty_exceptions_enable": False,
 }
-"""Of every command line of ours, so that a paper's works as this one does."""
+"""Settings of every command line, so that a paper's commands behave like sojourn's."""
 
 app = typer.Typer(name="sojourn", help="Asynchronous federated learning that knows its queues.", **SETTINGS)
 app.command(cls=Command)(plan)
@@ -59,7 +58,7 @@ def _version(wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")]
 
@@ -70,7 +69,7 @@ def _options(version: Version = False, debug: Debug = False) -> None:
 
 
 def run(commands: typer.Typer = app) -> None:
-    """Run a command line, sojourn's or a paper's; with `--debug` errors keep their traceback."""
+    """Run a command line, sojourn's or a paper's; with `--debug` errors show their traceback."""
     _open_streams()
     spell_out()
     try:
@@ -80,8 +79,8 @@ def run(commands: typer.Typer = app) -> None:
             sys.stdout.flush()
     except SystemExit as end:
         if _interrupted(end):
-            typer.echo(
-                "interrupted before the end; files that were written are named above, nothing else was written",
+            say(
+                "interrupted before the end; the files named above were written, and nothing else",
                 err=True,
             )
         raise
@@ -95,11 +94,11 @@ def run(commands: typer.Typer = app) -> None:
 
 
 def _said(error: Exception) -> tuple[str, int]:
-    """What went wrong, as a sentence, and the exit code."""
+    """Return the message of an error, and the exit code."""
     if isinstance(error, SojournError):
         return str(error), 2
     if isinstance(error, MemoryError):
-        return "this needs more memory than the machine has; lower the concurrency or the clients", 2
+        return "this needs more memory than the machine has; use fewer tasks in flight or fewer clients", 2
     if isinstance(error, OSError) and error.strerror:
         where = "the output" if error.filename is None else str(error.filename)
         return short(f"{where} cannot be read or written: {error.strerror}; check the place", MOST), 2
@@ -111,7 +110,7 @@ def _said(error: Exception) -> tuple[str, int]:
 
 
 def _strange_code(error: Exception) -> str | None:
-    """Where the error arose, if that was in code that is neither ours nor a library's: the user's own."""
+    """Return where the error arose if that was in the user's own code, neither in sojourn nor in a library."""
     known = [Path(__file__).parents[1], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         own = not frame.filename.startswith("<")
@@ -121,14 +120,14 @@ def _strange_code(error: Exception) -> str | None:
 
 
 def _open_streams() -> None:
-    """Streams that the shell has closed lead nowhere."""
+    """Open streams that the shell has closed to the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 as long as we live
 
 
 def _forget_output() -> None:
-    """What could not be written is not tried again at the end."""
+    """Drop output that could not be written, so that Python does not try again on exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -136,7 +135,7 @@ def _forget_output() -> None:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C ended it: typer turns that into exit code 130, without a word."""
+    """Whether Ctrl-C ended the program: typer turns that into exit code 130 without a message."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

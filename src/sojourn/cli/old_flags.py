@@ -1,9 +1,4 @@
-"""Flags that were called otherwise: whoever writes the old name is told the new one."""
-
-from typing import Any
-
-import click
-from typer.core import TyperCommand
+"""Flags that were renamed: a user who writes the old name is told the new one."""
 
 from sojourn.errors import InvalidInput
 
@@ -13,17 +8,13 @@ OLD_FLAGS = {
     "calibrate": {"--rate": "--step-size"},
     "compare": {"--method": "--algorithm", "--rates": "--step-sizes"},
 }
-"""By command: the old name of a flag, and the new one."""
+"""Per command: the old name of each flag, and its new name."""
 
 
-class Command(TyperCommand):
-    """A command that knows the old names of its flags."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an old name in a sentence with the new one."""
-        old: dict[str, Any] = OLD_FLAGS.get(str(self.name), {})
-        for word in args[: args.index("--")] if "--" in args else args:
-            flag = word.partition("=")[0]
-            if flag in old:
-                raise InvalidInput(f"{flag} is called {old[flag]} now, got {flag}; write {old[flag]}")
-        return super().parse_args(ctx, args)
+def refuse_old(command: str, args: list[str]) -> None:
+    """Refuse an old name with a message that gives the new one."""
+    old = OLD_FLAGS.get(command, {})
+    for word in args[: args.index("--")] if "--" in args else args:
+        flag = word.partition("=")[0]
+        if flag in old:
+            raise InvalidInput(f"{flag} is now called {old[flag]}, got {flag}; write {old[flag]}")

@@ -1,20 +1,22 @@
-"""`sojourn plan`: whom to sample, how many tasks in flight, how updates are weighed."""
+"""`sojourn plan`: choose whom to sample, how many tasks to keep in flight, and how to weight updates."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Cap, FleetFile, Overwrite, ServerRate
+from sojourn.cli.arguments import AsJson, Cap, Figure, FleetFile, Overwrite, Pictures, pictures_in, singly
 
+BOUND = "Only for --by bound"
+LIMITS = "Limits"
 OF_THE_BOUND = (
     *("budget_steps", "epsilon", "search", "reading", "free_step", "weights", "floor", "unequal"),
     *("server_rate", "server_power"),
 )
-"""Flags that only the bound knows: each of them asks for it."""
+"""Flags that only the planner by bound has; giving one of them selects it."""
 ONLY_OF_THE_BOUND = (*OF_THE_BOUND, "sensitivity", "law_check")
 OF_THE_POLICY = ("twin", "skewed", "loss", "most_bytes", "model_bytes")
-"""Flags that only the choice among policies knows."""
+"""Flags that only the planner by policy has."""
 
 
 def plan(
@@ -24,7 +26,7 @@ def plan(
         typer.Option(
             "--time",
             "--budget-time",
-            help="The time that there is: `90s`, `1h`, `2 days`, or a number in seconds (or in whatever unit of time "
+            help="Time for the training: `90s`, `1h`, `2 days`, or a number in seconds (or in whatever unit of time "
             "the fleet's rates have).",
         ),
     ] = None,
@@ -32,55 +34,81 @@ def plan(
         str | None,
         typer.Option(
             help="`policy` (default): what training does in that time. `bound`: the paper's planner, which minimises "
-            "a convergence bound; the flags marked (bound) imply it."
+            "a convergence bound; its own flags, listed below, imply it."
         ),
     ] = None,
-    budget_steps: Annotated[
-        str | None, typer.Option(help="(bound) Least bound after this many server steps (the paper's).")
+    most_tasks: Annotated[str | None, typer.Option(help="Most tasks in flight.", rich_help_panel=LIMITS)] = None,
+    most_staleness: Annotated[
+        float | None, typer.Option(help="Largest mean staleness that any client may have.", rich_help_panel=LIMITS)
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="(bound) Soonest until the bound is this small.")] = None,
+    most_bytes: Annotated[
+        float | None,
+        typer.Option(
+            help="Most bytes that a client may send and receive in the time; needs --model-bytes.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    model_bytes: Annotated[
+        float | None, typer.Option(help="Size of the model in bytes, one way.", rich_help_panel=LIMITS)
+    ] = None,
+    budget_steps: Annotated[
+        str | None,
+        typer.Option(help="Minimise the bound after this many server steps (the paper's goal).", rich_help_panel=BOUND),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Bring the bound down to this value as soon as possible.", rich_help_panel=BOUND),
+    ] = None,
     loss: Annotated[
-        float | None, typer.Option(help="Instead of a time: come down to this loss, soonest or with the least energy.")
+        float | None,
+        typer.Option(help="Instead of a time: reach this loss as soon as possible, or with the least energy."),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            help="`worst` (the worst speed group) or `worst=0.3` (its part beside the mean); with --loss `time` "
-            "(default) or `energy`. (bound) What to minimise with --epsilon: `time` (default), `steps`, `energy`, or "
+            help="What to minimise: `worst` (the loss of the worst speed group) or `worst=0.3` (0.3 of it and 0.7 of "
+            "the mean); with --loss `time` "
+            "(default) or `energy`. By bound, what to minimise with --epsilon: `time` (default), `steps`, `energy`, or "
             "`mix=0.3` (share of energy); without a budget: `throughput`, as many steps per unit of time as possible, "
-            "or one of your own, `package.module:Class(key=value)`."
+            "or your own objective, `package.module:Class(key=value)`."
         ),
     ] = None,
     concurrency: Annotated[
         str | None,
-        typer.Option("--concurrency", "-C", help="Tasks in flight (default: chosen too)."),
+        typer.Option("--concurrency", "-C", help="Tasks in flight (default: chosen by the planner)."),
     ] = None,
     cap: Cap = None,
     correction: Annotated[
         float | None,
-        typer.Option(help="Exponent of an update's weight: 0 = as they come, 1 = unbiased (default: 0.5)."),
+        typer.Option(help="Exponent of an update's weight: 0 = all count alike, 1 = unbiased (default: 0.5)."),
     ] = None,
     search: Annotated[
         str | None,
         typer.Option(
-            help="(bound) Where sampling is looked for: `simplex`, `clusters` or `clusters=K` (by speed), `power` (of "
-            "speed), `grid` (the paper's 50 points)."
+            help="Where to search the sampling: `simplex`, `clusters` or `clusters=K` (by speed), `power` (of "
+            "speed), `grid` (the paper's 50 points).",
+            rich_help_panel=BOUND,
         ),
     ] = None,
     reading: Annotated[
-        str | None, typer.Option(help="(bound) Staleness in it: `indicator` (default) or `conditional`.")
+        str | None,
+        typer.Option(
+            help="How the bound counts staleness: `indicator` (default) or `conditional`.", rich_help_panel=BOUND
+        ),
     ] = None,
     free_step: Annotated[
         bool,
         typer.Option(
-            "--free-step", help="(bound) Let the step exceed the theorem's largest, as the paper's figures do."
+            "--free-step",
+            help="Let the step size exceed the theorem's largest, as the paper's figures do.",
+            rich_help_panel=BOUND,
         ),
     ] = False,
     constants: Annotated[
         Path | None,
         typer.Option(
-            help="What `sojourn calibrate` wrote: policies are compared by the model of training, and the step size is "
-            "chosen. (bound) TOML file with A, L and B, or A, L, sigma2 and G2 (and R2)."
+            help="File from `sojourn calibrate`: the model of training then compares policies, and the step size is "
+            "chosen. By bound: a TOML file with A, L and B, or A, L, sigma2 and G2 (and R2)."
         ),
     ] = None,
     twin: Annotated[
@@ -88,37 +116,48 @@ def plan(
     ] = False,
     skewed: Annotated[
         bool,
-        typer.Option("--skewed", help="Slow clients hold data that fast ones lack: say so to the model of training."),
+        typer.Option(
+            "--skewed", help="Tell the model of training that slow clients hold data which fast clients lack."
+        ),
     ] = False,
     weights: Annotated[
-        str | None, typer.Option(help="(bound) Weight of a client in it: `equal` (default) or `data`.")
+        str | None,
+        typer.Option(help="Weight of a client in the objective: `equal` (default) or `data`.", rich_help_panel=BOUND),
     ] = None,
-    floor: Annotated[float | None, typer.Option(help="(bound) Least sampling probability of every client.")] = None,
-    most_tasks: Annotated[str | None, typer.Option(help="Most tasks in flight.")] = None,
-    most_staleness: Annotated[float | None, typer.Option(help="Largest mean staleness of every client.")] = None,
-    most_bytes: Annotated[
-        float | None, typer.Option(help="Most bytes that a client may move in the time; needs --model-bytes.")
+    floor: Annotated[
+        float | None, typer.Option(help="Smallest sampling probability of any client.", rich_help_panel=BOUND)
     ] = None,
-    model_bytes: Annotated[float | None, typer.Option(help="Bytes of the model, one way.")] = None,
     unequal: Annotated[
-        bool, typer.Option("--unequal", help="(bound) Let equal clients get different probabilities.")
+        bool, typer.Option("--unequal", help="Let equal clients get different probabilities.", rich_help_panel=BOUND)
     ] = False,
-    server_rate: ServerRate = None,
-    server_power: Annotated[
-        float | None, typer.Option(help="(bound) Watts of the server while it applies an update.")
+    server_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Updates that the server applies per second, one after the other (default: at once).",
+            rich_help_panel=BOUND,
+        ),
     ] = None,
-    sensitivity: Annotated[bool, typer.Option(help="(bound) Plan anew with inputs off by 20%.")] = True,
-    law_check: Annotated[bool, typer.Option(help="(bound) Simulate the plan under other service laws.")] = True,
-    pictures: Annotated[Path | None, typer.Option(help="Folder for the pictures of the plan.")] = None,
+    server_power: Annotated[
+        float | None,
+        typer.Option(help="Power of the server while it applies an update, in watts.", rich_help_panel=BOUND),
+    ] = None,
+    sensitivity: Annotated[
+        bool, typer.Option(help="Also plan with inputs that are wrong by 20%.", rich_help_panel=BOUND)
+    ] = True,
+    law_check: Annotated[
+        bool, typer.Option(help="Also simulate the plan under other service laws.", rich_help_panel=BOUND)
+    ] = True,
+    pictures: Pictures = None,
+    figure: Figure = "panels",
     seed: Annotated[str, typer.Option(help="Seed of the random starts.")] = "0",
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file (JSON).")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a policy for a fleet and a time: whom to sample, how many tasks in flight, how updates are weighed.
+    """Choose a policy for a fleet and a time: whom to sample, how many tasks in flight, how to weight updates.
 
-    The fleet alone is enough. The policy comes with its exact throughput, shares and staleness, and with others beside
-    it. Its step size is left to `sojourn tune`.
+    A fleet and a time are enough. The output shows the policy with its exact throughput, shares and staleness, and
+    other policies for comparison. To choose the step size, use `sojourn tune`.
 
     Examples:
     - `sojourn plan fleet.csv --time 1h --out plan.json`
@@ -128,6 +167,8 @@ def plan(
     - `sojourn plan fleet.csv --time 1h --constants constants.toml --objective worst=0.5`
 
     - `sojourn plan fleet.csv --loss 0.3 --constants constants.toml`
+
+    - `sojourn plan fleet.csv --time 1h --pictures pictures/ --figure single`
 
     - `sojourn plan fleet.csv --time 3600 --by bound`
 
@@ -142,6 +183,7 @@ def plan(
     flags: dict[str, Any] = dict(locals())
     for word in ("plan_by_bound", "plan_by_policy", "by", "fleet"):
         flags.pop(word, None)
+    flags["pictures"], flags["figure"] = pictures_in(pictures), singly(figure)
     if _by(by, flags) == "bound":
         plan_by_bound(fleet, **{key: value for key, value in flags.items() if key not in OF_THE_POLICY})
     else:
@@ -149,7 +191,7 @@ def plan(
 
 
 def _by(given: str | None, flags: dict[str, Any]) -> str:
-    """The planner that was named, or that the flags are of."""
+    """Return the planner that was named, or the one that the flags belong to."""
     from sojourn.errors import InvalidInput
 
     if given not in (None, "policy", "bound"):
@@ -162,6 +204,6 @@ def _by(given: str | None, flags: dict[str, Any]) -> str:
     for mine, others in (("policy", bound), ("bound", policy)):
         if others and (given == mine or (given is None and mine == "bound" and bound)):
             flag = others[0].replace("_", "-")
-            of = "the bound" if mine == "policy" else "the choice among policies"
-            raise InvalidInput(f"--{flag} is of {of}, got it with what is of the other; leave one of them out")
+            of = "bound" if mine == "policy" else "policy"
+            raise InvalidInput(f"--{flag} belongs to --by {of}, got it with --by {mine} or a flag of it; leave one out")
     return "bound" if given == "bound" or bound else "policy"

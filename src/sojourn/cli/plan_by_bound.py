@@ -35,21 +35,21 @@ def plan_by_bound(
     sensitivity: bool,
     law_check: bool,
     pictures: Path | None,
+    figure: bool,
     seed: str,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Least bound."""
+    """Minimise a bound; print the plan, and write it to a file if asked."""
     from sojourn.calibration import notes_of
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.bound_shown import print_plan
-    from sojourn.cli.show import attempts, progress, to_json
+    from sojourn.cli.show import attempts, progress, say, to_json
     from sojourn.constants import WORKED_EXAMPLE, Constants
     from sojourn.durations import seconds
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
-    from sojourn.folders import check_folder
     from sojourn.own_code import names_code
     from sojourn.planning.bound.goal import goal, mixed_goal
     from sojourn.planning.bound.own import own_objective
@@ -59,14 +59,12 @@ def plan_by_bound(
     single = None if out is None or not unequal else out.with_name(f"{out.stem}-fleet.csv")
     check_free(overwrite, out, what="plan file")
     check_free(overwrite, single, what="fleet file")
-    if pictures is not None:
-        check_folder(pictures)
     loaded = Fleet.load(fleet)
     _check_policy(cap, correction)
     tasks = tasks_of(concurrency)
     if tasks is None and (budget_steps is not None or objective == "throughput"):
         tasks = loaded.clients
-        typer.echo(f"tasks in flight: {tasks}, one a client; give --concurrency for another number", err=True)
+        say(f"tasks in flight: {tasks}, one per client; give --concurrency for another number", err=True)
     search = search or "simplex"
     name, _, clusters = search.partition("=")
     if clusters and (name != "clusters" or not clusters.isdecimal()):
@@ -99,8 +97,8 @@ def plan_by_bound(
     if own:
         if (time, budget_steps, epsilon, constants) != (None, None, None, None) or free_step:
             raise InvalidInput(
-                f"--objective {objective} is one of your own, which has no budget, epsilon, constants or free step; "
-                "leave them out, or write them as its options"
+                f"--objective {objective} is your own, which takes no budget, epsilon, constants or free step; "
+                "leave them out, or give them as its options"
             )
         wanted = own_objective(str(objective), **seen_by)
     else:
@@ -118,11 +116,13 @@ def plan_by_bound(
             wanted = mixed_goal(loaded, wanted, _share(share), **settings)
         planned = make_plan(loaded, wanted, progress=report, **settings)
     shown = Explanation(planned, numbers, constants is not None, tuple(notes), sensitivity, law_check)
-    with attempts() as attempt:  # the plan first: what is said of it takes longer
+    with attempts() as attempt:  # write the plan first: explaining it takes longer
         if out is not None:
             attempt(_save, planned.plan, out)
         if single is not None:
-            attempt(_save, planned.fleet, single, ": the same clients one by one, the fleet that this plan is for")
+            attempt(
+                _save, planned.fleet, single, ": the same clients as single groups, the fleet that this plan is for"
+            )
         if law_check:
             _announce(planned.fleet)
         if as_json:
@@ -130,19 +130,19 @@ def plan_by_bound(
         else:
             print_plan(shown)
         if pictures is not None:
-            attempt(_draw, planned, pictures)
+            attempt(_draw, planned, pictures, figure)
 
 
 def _check_policy(cap: str | None, correction: float | None) -> None:
-    """Refuse what the bound does not know of."""
+    """Refuse settings that the bound does not have."""
     from sojourn.errors import InvalidInput
 
     if cap not in (None, "none"):
         raise InvalidInput(
-            f"the bound is that of clients whose tasks queue, got --cap {cap}; leave it out, or plan --by policy"
+            f"the bound holds for clients whose tasks queue, got --cap {cap}; leave it out, or plan --by policy"
         )
     if correction not in (None, 1.0):
-        raise InvalidInput(f"the bound is that of unbiased updates, got --correction {correction:g}; leave it out")
+        raise InvalidInput(f"the bound holds for unbiased updates, got --correction {correction:g}; leave it out")
 
 
 def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
@@ -153,19 +153,20 @@ def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
 
 
 def _announce(fleet: "Fleet") -> None:
-    """Say why the first plan on a machine takes longer."""
+    """Explain why the first plan on a machine takes longer."""
+    from sojourn.cli.show import say
     from sojourn.scenario import Scenario
     from sojourn.timing.simulate.runners import first_use
 
     if first_use(fleet, Scenario(), "events"):
-        typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
+        say("compiling the simulator, once on this machine; this takes some seconds", err=True)
 
 
-def _draw(planned: "Planned", folder: Path) -> None:
+def _draw(planned: "Planned", folder: Path, alone: bool) -> None:
     from sojourn.cli.show import say
     from sojourn.report.plan_figures import plan_pictures
 
-    for path in plan_pictures(planned, folder):
+    for path in plan_pictures(planned, folder, alone):
         say(f"wrote {path}", err=True)
 
 
@@ -175,4 +176,4 @@ def _share(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidInput(f"--objective mix must name the share of energy, got 'mix={text}'; write mix=0.3") from None
+        raise InvalidInput(f"--objective mix must give the share of energy, got 'mix={text}'; write mix=0.3") from None

@@ -1,5 +1,6 @@
-"""`sojourn plan`: a policy for a time, the usual ones beside it, and why."""
+"""`sojourn plan`: a policy for a time, compared with the usual ones, and the reasons."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from sojourn.planning.advice import Advice
 
-FEW = 12  # groups that are shown one by one
+FEW = 12  # up to this many groups are shown one by one
 
 
 def plan_by_policy(
@@ -28,17 +29,17 @@ def plan_by_policy(
     most_bytes: float | None,
     model_bytes: float | None,
     pictures: Path | None,
+    figure: bool,
     seed: str,
     out: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """The robust policy, or the one that the model of training puts first."""
+    """Choose the robust policy, or the one that the model of training ranks first; print it, and write it if asked."""
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.show import attempts, progress, to_json
     from sojourn.errors import InvalidInput
     from sojourn.fleet import Fleet
-    from sojourn.folders import check_folder
     from sojourn.landscape import Landscape
     from sojourn.plan_text import cap_of
     from sojourn.planning.make_plan import advice_for
@@ -46,8 +47,6 @@ def plan_by_policy(
     from sojourn.planning.search import Aim
 
     check_free(overwrite, out, what="plan file")
-    if pictures is not None:
-        check_folder(pictures)
     loaded = Fleet.load(fleet)
     if (time is None) == (loss is None):
         got = "got both" if time is not None else "got neither"
@@ -85,13 +84,13 @@ def plan_by_policy(
         if as_json:
             typer.echo(to_json({"command": "plan", **advice.facts()}))
         else:
-            print_advice(advice, fleet, out)
+            print_advice(advice, fleet, out, time)
         if pictures is not None:
-            attempt(_draw, advice, pictures)
+            attempt(_draw, advice, pictures, figure)
 
 
 def _worst(objective: str | None) -> float:
-    """The part of the worst speed group in the objective."""
+    """Return the part of the worst speed group in the objective."""
     from sojourn.errors import InvalidInput
 
     word, _, part = (objective or "").partition("=")
@@ -106,22 +105,27 @@ def _worst(objective: str | None) -> float:
     return found
 
 
-def print_advice(advice: "Advice", file: Path, out: Path | None) -> None:
-    """The plan by groups, the policies side by side, then sentences."""
-    from sojourn.cli.show import number, say, table
+def print_advice(advice: "Advice", file: Path, out: Path | None, time: str | None) -> None:
+    """Print the plan by groups, the policies side by side, and then sentences; `time` is the time as the user wrote
+    it.
+    """
+    from sojourn.cli.show import amount, count, number, percent, say, table
     from sojourn.durations import shown
+    from sojourn.shown import whole
 
     plan, fleet = advice.plan, advice.fleet
     shares, stale = plan.promises["share"], plan.promises["staleness"]
+    tasks, updates = f"{plan.concurrency:,} task{'s' * (plan.concurrency > 1)}", advice.rows[0].updates
     table(
-        f"{plan.concurrency:,} tasks in flight, {advice.rows[0].updates:.4g} updates in {shown(advice.time)}",
-        ["group", "clients", "rate", "share of updates", "staleness"],
+        f"{tasks} in flight, {whole(updates)} updates in {shown(advice.time)}",
+        ["group", "clients", "rate", "updates", "share of updates", "staleness"],
         [
             [
                 fleet.name[g],
-                f"{fleet.count[g]:,}",
+                count(fleet.count[g]),
                 number(float(fleet.rate[g]), 4),
-                f"{100 * fleet.count[g] * shares[g]:.3g}%",
+                amount(float(fleet.count[g] * shares[g]) * updates),
+                percent(fleet.count[g] * shares[g]),
                 number(stale[g], 4),
             ]
             for g in range(fleet.groups)
@@ -135,8 +139,8 @@ def print_advice(advice: "Advice", file: Path, out: Path | None) -> None:
         [
             [
                 row.policy.name,
-                f"{row.policy.plan.concurrency:,}",
-                number(row.updates, 4),
+                count(row.policy.plan.concurrency),
+                amount(row.updates),
                 number(row.staleness, 4),
                 number(row.slowest, 4),
                 number(row.idle, 3),
@@ -148,8 +152,20 @@ def print_advice(advice: "Advice", file: Path, out: Path | None) -> None:
     say("staleness: mean over updates, in updates; slowest: of the stalest clients; idle: clients without work")
     for sentence in advice.why:
         say(sentence)
-    plan_file = out or "plan.json"
-    say(f"train with: sojourn tune {file} --plan {plan_file} --time {advice.time:g} --data digits --out tuned.json")
+    _say_next(file, out, f"{advice.time:g}" if time is None else time)
+
+
+def _say_next(file: Path, out: Path | None, time: str) -> None:
+    """Print the commands that come next: write the plan if that was not asked for, then find a step size for it."""
+    from sojourn.cli.command import again
+    from sojourn.cli.show import say
+
+    first = "next"
+    if out is None:
+        say(f"next: {again('--out', 'plan.json')}")
+        first = "then"
+    words = [str(file), "--plan", str(out or "plan.json"), "--time", time, "--data", "digits", "--out", "tuned.json"]
+    say(f"{first}: {shlex.join(['sojourn', 'tune', *words])}")
 
 
 def _save(advice: "Advice", path: Path) -> None:
@@ -159,9 +175,9 @@ def _save(advice: "Advice", path: Path) -> None:
     say(f"wrote {path}", err=True)
 
 
-def _draw(advice: "Advice", folder: Path) -> None:
+def _draw(advice: "Advice", folder: Path, alone: bool) -> None:
     from sojourn.cli.show import say
     from sojourn.report.advice_figure import advice_pictures
 
-    for path in advice_pictures(advice, folder):
+    for path in advice_pictures(advice, folder, alone):
         say(f"wrote {path}", err=True)

@@ -1,4 +1,4 @@
-"""`sojourn reproduce`: a paper's figures and numbers again, each beside what the paper prints."""
+"""`sojourn reproduce`: recompute a paper's figures and numbers, and compare each with what the paper prints."""
 
 import sys
 from collections.abc import Callable
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from sojourn.report.reproduction.paper import Paper
     from sojourn.report.reproduction.reproduce import Outcome
 
-Name = Annotated[str | None, typer.Argument(help="Experiment, or `all`; `--list` shows them.")]
-Listed = Annotated[bool, typer.Option("--list", help="Show the experiments and stop.")]
-Fast = Annotated[bool, typer.Option("--fast", help="Fewer replications, the same experiments.")]
-Out = Annotated[Path, typer.Option(help="Folder for the results, one folder an experiment.")]
-Page = Annotated[Path | None, typer.Option(help="Also put the claims between their markers on this page (Markdown).")]
-PaperName = Annotated[str | None, typer.Option("--paper", help="Which paper, where several are installed.")]
+Name = Annotated[str | None, typer.Argument(help="Name of an experiment, or `all`; `--list` shows the names.")]
+Listed = Annotated[bool, typer.Option("--list", help="List the experiments and exit.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Run the same experiments with fewer replications.")]
+Out = Annotated[Path, typer.Option(help="Folder for the results, with one folder per experiment.")]
+Page = Annotated[Path | None, typer.Option(help="Also write the claims between their markers on this page (Markdown).")]
+PaperName = Annotated[str | None, typer.Option("--paper", help="Which paper, if several are installed.")]
 
 
 def reproduce(
@@ -32,10 +32,10 @@ def reproduce(
     as_json: AsJson = False,
     paper: PaperName = None,
 ) -> None:
-    """Make a paper's experiments again: data (CSV), pictures (SVG and PNG), and every claim with a verdict.
+    """Repeat a paper's experiments: data (CSV), pictures (SVG and PNG), and a verdict on every claim.
 
-    A verdict follows from the numbers by the rule beside it. Running the same command again keeps what is finished.
-    A paper is a package of its own: this finds those that are installed.
+    Each verdict follows from the numbers by the rule that is printed with it. Running the same command again keeps
+    finished experiments. A paper is a separate package; this command finds the papers that are installed.
 
     Examples:
     - `sojourn reproduce --list`
@@ -60,7 +60,7 @@ def reproduce(
 def make_again(
     paper: "Paper", name: str | None, fast: bool, out: Path, page: Path | None, overwrite: bool, as_json: bool
 ) -> None:
-    """Run the experiment of this name, or all of the paper; show and write the claims."""
+    """Run the experiment of this name, or all experiments of the paper; print and write the claims."""
     from sojourn.cli.show import attempts, to_json
     from sojourn.report.figures import pyplot
     from sojourn.report.reproduction.paper import ALL
@@ -68,7 +68,7 @@ def make_again(
 
     chosen = paper.asked_for(name)
     _check(chosen, out, page, fast, overwrite)
-    pyplot()  # says now, not after the work, that it is missing
+    pyplot()  # if matplotlib is missing, says so now and not after the work
     outcomes, stopped = _run(chosen, out, fast, overwrite)
     if as_json:
         from sojourn.version import __version__
@@ -87,13 +87,13 @@ def make_again(
 def _end(
     stopped: KeyboardInterrupt | Exception | None, chosen: "list[Experiment]", outcomes: "list[Outcome]", out: Path
 ) -> None:
-    """Say what stopped it, if anything did, and what is kept."""
+    """Print what stopped the work, if anything did, and what is kept."""
     from sojourn.cli.show import say
 
     if isinstance(stopped, KeyboardInterrupt):
         again = _go_on(chosen[len(outcomes) :], outcomes, out)
         kept = f"finished experiments are kept in {out}" if outcomes else "no experiment was finished"
-        say(f"interrupted; {kept}; go on with: {again}", err=True)
+        say(f"interrupted; {kept}; continue with: {again}", err=True)
         raise typer.Exit(130)
     if stopped is not None:
         if outcomes:
@@ -103,7 +103,7 @@ def _end(
 
 
 def list_experiments(papers: "list[Paper]", as_json: bool) -> None:
-    """Show what can be made again of these papers."""
+    """List the experiments of these papers."""
     from sojourn.cli.show import table, to_json
     from sojourn.version import __version__
 
@@ -122,7 +122,7 @@ def list_experiments(papers: "list[Paper]", as_json: bool) -> None:
 
 
 def _check(chosen: "list[Experiment]", out: Path, page: Path | None, fast: bool, overwrite: bool) -> None:
-    """Refuse before the work what would fail after it."""
+    """Refuse, before the work, what would fail after it."""
     from sojourn.report.reproduction.page import check_page
     from sojourn.report.reproduction.reproduce import check
 
@@ -134,7 +134,7 @@ def _check(chosen: "list[Experiment]", out: Path, page: Path | None, fast: bool,
 def _run(
     chosen: "list[Experiment]", out: Path, fast: bool, overwrite: bool
 ) -> "tuple[list[Outcome], KeyboardInterrupt | Exception | None]":
-    """Run them one after the other; what is finished, and what stopped the next one, if anything did."""
+    """Run the experiments in turn; return what is finished, and what stopped the next one, if anything did."""
     from sojourn.report.bars import loading_bar
     from sojourn.report.reproduction.reproduce import NotKept, reproduce
 
@@ -148,7 +148,7 @@ def _run(
 
                 one = reproduce(experiment, out, fast, told, overwrite)
                 outcomes.append(one)
-                ended = "kept; --overwrite makes it again" if one.kept else f"done in {one.seconds:.1f} s"
+                ended = "kept; --overwrite repeats it" if one.kept else f"done in {one.seconds:.1f} s"
                 watch(f"{experiment.name}: {ended}, in {one.folder}", 0, 0)
         except NotKept as lost:
             return [*outcomes, lost.outcome], lost
@@ -158,7 +158,7 @@ def _run(
 
 
 def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> str:
-    """The command that goes on: without --overwrite once something was made, which would be made again."""
+    """Return the command that continues; without --overwrite once something is finished, as that would repeat it."""
     from sojourn.cli.show import called
 
     words = sys.argv[1:]
@@ -168,7 +168,7 @@ def _go_on(left: "list[Experiment]", outcomes: "list[Outcome]", out: Path) -> st
     old = [one.name for one in left if (out / one.name).exists()]
     if not old:
         return again
-    return f"{again} (--overwrite would make the finished ones again; give it with {', '.join(old)} by name)"
+    return f"{again} (--overwrite would repeat the finished ones; give it with {', '.join(old)} by name)"
 
 
 def _write(
@@ -183,8 +183,8 @@ def _write(
             say(f"wrote {path}", err=True)
 
     def write_page(page: Path) -> None:
-        update_page(page, [(one.experiment, one.claims) for one in outcomes], fast)
-        say(f"wrote {page}", err=True)
+        for path in update_page(page, [(one.experiment, one.claims) for one in outcomes], fast):
+            say(f"wrote {path}", err=True)
 
     if whole:
         attempt(write_claims)
@@ -193,18 +193,18 @@ def _write(
 
 
 def _content(outcome: "Outcome") -> dict[str, Any]:
-    from dataclasses import asdict
+    from sojourn.report.reproduction.page import table_rows
 
     experiment = outcome.experiment
     facts = {"name": experiment.name, "title": experiment.title, "where": experiment.where}
     made = {"folder": str(outcome.folder), "kept": outcome.kept, "seconds": outcome.seconds}
-    return {**facts, **made, "claims": [asdict(one) for one in outcome.claims]}
+    return {**facts, **made, "claims": table_rows(outcome.claims)}
 
 
 def _show(outcomes: "list[Outcome]", stopped: KeyboardInterrupt | Exception | None) -> None:
     from collections import Counter
 
-    from sojourn.cli.show import table
+    from sojourn.cli.show import say, table
     from sojourn.report.reproduction.reproduce import NotKept
 
     for one in outcomes:
@@ -212,7 +212,9 @@ def _show(outcomes: "list[Outcome]", stopped: KeyboardInterrupt | Exception | No
         lost = isinstance(stopped, NotKept) and one is stopped.outcome
         notes = ["its data could not be written" if lost else f"rules, notes and data are in {one.folder}"]
         heads = ["claim", "paper", "ours", "standard error", "verdict"]
-        table(f"{one.experiment.name}: {one.experiment.title}", heads, rows, notes, most=10_000)
+        table(
+            f"{one.experiment.name}: {one.experiment.title}", heads, rows, notes, most=10_000, least=("standard error",)
+        )
     found = Counter(each.verdict for one in outcomes for each in one.claims)
     if found:
-        typer.echo("; ".join(f"{many} {verdict}" for verdict, many in found.items()))
+        say("; ".join(f"{many} {verdict}" for verdict, many in found.items()))

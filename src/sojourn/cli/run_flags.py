@@ -1,4 +1,4 @@
-"""Flags made from the keys of a run, so that a key is told once: in `learning/run/config.py`."""
+"""Flags made from the keys of a run, so that each key is described once, in `learning/run/config.py`."""
 
 import inspect
 from collections.abc import Callable
@@ -12,13 +12,15 @@ from sojourn.durations import seconds
 from sojourn.learning.run.config import keys
 from sojourn.run_keys import Key
 
-HERE = "given"  # the argument of a command in whose place its flags stand
+HERE = "given"  # the argument of a command that its flags replace
 
 
 def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command flags for these keys, in the place of its argument `given`, which holds those that were given.
+    """Decorator: replace a command's argument `given` by flags for these keys; `given` receives those that the user
+    gave.
 
-    The key fleet is an argument, the others are flags; they stand in `--help` by the part of a run that they decide.
+    The key `fleet` becomes an argument, the others become flags. `--help` groups them by the part of a run that they
+    decide.
     """
     known = keys()
     flags = [_parameter(known[name]) for name in names]
@@ -27,7 +29,7 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
         own = inspect.signature(command, eval_str=True)
 
         def called(**arguments: Any) -> None:
-            said = [name for name in names if arguments[name] not in (None, "", [])]  # 0 is said, too
+            said = [name for name in names if arguments[name] not in (None, "", [])]  # 0 counts as given
             given = {name: _value(known[name], arguments[name]) for name in said}
             rest = {name: value for name, value in arguments.items() if name not in names}
             command(**rest, **{HERE: given})
@@ -43,7 +45,7 @@ def takes_keys(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 
 def _parameter(key: Key) -> inspect.Parameter:
-    """A key as typer reads it; whole numbers are read as text, since `1e6` is one, and times, since `1h` is one."""
+    """Return a key as a typer parameter; whole numbers and times are read as text, since `1e6` and `1h` are allowed."""
     plain: Any = float if "float" in key.kind and not key.duration else str
     kind: Any = list[str] if key.several else Path if key.path else plain
     if key.name == "fleet":
@@ -52,7 +54,7 @@ def _parameter(key: Key) -> inspect.Parameter:
         told = typer.Option(
             *([key.flag, key.short] if key.short else [key.flag]),
             help=key.help,
-            rich_help_panel=f"Of the run: {key.part}",
+            rich_help_panel=f"The run: {key.part}",
         )
     return inspect.Parameter(
         key.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]

@@ -1,33 +1,53 @@
-"""What a person sees: sentences, tables, a progress bar on anything slow, JSON at full precision.
+"""What a user sees: sentences, tables, a progress bar for anything slow, and JSON at full precision.
 
-Names and texts in them come from files of others. They are shown as they are written: nothing in them is markup, and
-what would not print is shown as what it is.
+Names and texts in the output come from files. They are shown literally: nothing in them is markup, and characters that
+do not print are shown by their codes.
 """
 
 import codecs
 import json
+import os
+import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import typer
 
+from sojourn.cli.cells import amount as amount
+from sojourn.cli.cells import count as count
+from sojourn.cli.cells import interval as interval
+from sojourn.cli.cells import number as number
+from sojourn.cli.cells import percent as percent
+from sojourn.cli.cells import with_error as with_error
+from sojourn.cli.formats import Sheet, gathers, in_csv
 from sojourn.errors import UnwritableFile
 from sojourn.files import Busy, written
+from sojourn.fleet import Fleet
+from sojourn.folders import made
+from sojourn.plan_text import sampling_note
 from sojourn.shown import short, visible
+
+if TYPE_CHECKING:
+    from sojourn.cli.layout import Grid
 
 PATIENCE = 1.5  # seconds before a progress bar appears
 MOST_ROWS = 24
 MOST_CELL = 500  # characters
+WIDE = 160  # width of a table in characters where there is no terminal
 MANY = 1000  # pieces of JSON that are written together
 SPELT = {"±": "+-", "…": "...", "×": "x", "−": "-", "→": "->", "²": "^2"}
-"""How characters are written where the screen does not know them; others by their numbers."""
+"""How characters are written if the terminal cannot show them; others are written by their codes."""
+
+
+_COMMAND = re.compile(r": (?=(?:sojourn|python -m) (?!.*(?:\): |\.$)))")
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
@@ -42,14 +62,14 @@ codecs.register_error("sojourn.spell", _spell)
 
 
 def spell_out() -> None:
-    """Let nothing that is printed fail for a character that the screen, or the file behind it, does not know."""
+    """Make sure that printing never fails because the terminal or file cannot encode a character."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="sojourn.spell")
 
 
 def spelt(text: str, encoding: str) -> str:
-    """A text as it will be printed.
+    """Return a text as it will be printed in this encoding.
 
     >>> spelt("48.8 ± 0.2", "ascii")
     '48.8 +- 0.2'
@@ -58,7 +78,9 @@ def spelt(text: str, encoding: str) -> str:
 
 
 def called(words: Sequence[str]) -> str:
-    """The program that runs with these words, as one types it: `sojourn ...`, or `python -m package ...`."""
+    """Return the command line with these arguments as the user would type it: `sojourn ...`, or `python -m package
+    ...`.
+    """
     program = Path(sys.argv[0])
     package = program.parent.name if program.name == "__main__.py" else "sojourn"
     return shlex.join([*(["sojourn"] if package == "sojourn" else ["python", "-m", package]), *words])
@@ -66,9 +88,9 @@ def called(words: Sequence[str]) -> str:
 
 @contextmanager
 def attempts() -> Iterator[Callable[..., None]]:
-    """A function that calls others, which write; what they cannot write is said after all else that the block does.
+    """Give a function that calls others, which write files; their errors are raised at the end of the block.
 
-    So work that is done is shown, whatever becomes of its files.
+    So finished work is shown even if its files cannot be written.
     """
     failed: list[str] = []
 
@@ -82,34 +104,63 @@ def attempts() -> Iterator[Callable[..., None]]:
         yield attempt
     except BaseException:
         for sentence in failed:
-            typer.echo(f"error: {sentence}", err=True)
+            say(f"error: {sentence}", err=True)
         raise
     if failed:
         raise UnwritableFile("; ".join(failed))
 
 
-def say(text: str, err: bool = False) -> None:
-    """A sentence, with what would not print shown as what it is."""
-    typer.echo(visible(text), err=err)
+def say_weights(fleet: Fleet, sampling: str | None, cap: str | None) -> None:
+    """Print a note if the weights of a sampling were turned into probabilities."""
+    note = sampling_note(fleet, sampling, cap)
+    if note is not None:
+        say(note, err=True)
 
 
-def number(value: float, digits: int = 6) -> str:
-    """A number for a table."""
-    return "-" if np.isnan(value) else f"{value:.{digits}g}"
+def draw(pictures: Callable[..., list[Path]], *arguments: Any) -> None:
+    """Draw pictures into the folder that is the last argument, create it if missing, and print their names."""
+    with made(arguments[-1]):
+        for path in pictures(*arguments):
+            say(f"wrote {path}", err=True)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Return the width of a line in characters: COLUMNS, or the terminal's; None if there is neither."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said) > 0:
+        return int(said)
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def say(text: str, err: bool = False, bold: bool = False) -> None:
+    """Print a sentence, wrapped at the width of the terminal; characters that do not print are shown by their codes.
+
+    A command at the end of the sentence stays on one line, so that it can be copied.
+    """
+    if not err and in_csv():
+        err = True
+    elif not err and gathers(text):
+        return
+    stream = sys.stderr if err else sys.stdout
+    width = width_of(stream)
+    said = spelt(visible(text), stream.encoding or "utf-8")
+    lines = [said]
+    if width is not None and len(said) > width:
+        from sojourn.cli.layout import wrapped
+
+        before, *command = _COMMAND.split(said, maxsplit=1)
+        lines = [*wrapped(f"{before}:" if command else before, width), *command]
+    for line in lines:
+        typer.echo(typer.style(line, bold=True) if bold else line, err=err)
 
 
 def plural(many: int, word: str) -> str:
-    """A number of things.
+    """Return a number of things, such as `20 runs`.
 
     >>> plural(1, "run"), plural(20, "run")
     ('1 run', '20 runs')
     """
-    return f"{many} {word}" if many == 1 else f"{many} {word}s"
-
-
-def with_error(value: float, error: float) -> str:
-    """An estimate with its standard error."""
-    return number(value) if np.isnan(error) else f"{number(value)} ± {number(error, 2)}"
+    return f"{many} {word}" if many == 1 else f"{many:,} {word}s"
 
 
 def table(
@@ -118,34 +169,68 @@ def table(
     rows: Sequence[Sequence[str]],
     notes: Sequence[str] = (),
     most: int = MOST_ROWS,
+    least: Sequence[str] = (),
 ) -> None:
-    """Print a table, the middle left out when it has more rows than `most`."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print a table without cutting numbers; if it has more rows than `most`, the middle is left out.
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    If it is too wide for the terminal, the columns named in `least` are left out first, and a note says so.
+    """
+    from sojourn.cli.layout import laid_out
 
-    def shown_as(text: str) -> Text:
-        return Text(spelt(short(text, MOST_CELL), console.encoding))
-
-    grid = Table(title=shown_as(title), title_justify="left", title_style="bold", show_edge=False)
-    for index, head in enumerate(heads):
-        grid.add_column(shown_as(head), justify="left" if index == 0 else "right")
+    if gathers(Sheet(title, heads, rows)):
+        for note in notes:
+            say(note)
+        return
     shown = list(rows)
     if len(shown) > most:
         half = most // 2
         gap = [f"... {len(shown) - 2 * half} more", *[""] * (len(heads) - 1)]
         shown = [*shown[:half], gap, *shown[-half:]]
-    for row in shown:
-        grid.add_row(*(shown_as(cell) for cell in row))
-    console.print(grid)
+    width = width_of(sys.stdout) or WIDE
+    encoding = sys.stdout.encoding or "utf-8"
+
+    def plain(text: str) -> str:
+        return spelt(short(text, MOST_CELL), encoding)
+
+    grid = laid_out(
+        [plain(head) for head in heads], [[plain(cell) for cell in row] for row in shown], width, [*map(plain, least)]
+    )
+    say(short(title, MOST_CELL), bold=True)
+    if grid.widths:
+        _draw(grid, width)
+    else:
+        _stack(grid)
+    if grid.left_out:
+        say(f"left out, as the terminal is too narrow: {', '.join(grid.left_out)}; --csv and --json have them")
     for note in notes:
-        console.print(visible(note), markup=False, highlight=False, emoji=False)
+        say(note)
+
+
+def _draw(grid: "Grid", width: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from sojourn.cli.layout import is_prose
+
+    lines = Table(show_edge=False)
+    for index, (head, wide) in enumerate(zip(grid.heads, grid.widths, strict=True)):
+        side: Any = "left" if index == 0 or is_prose([row[index] for row in grid.rows]) else "right"
+        lines.add_column(Text(head), justify=side, min_width=wide, max_width=wide, no_wrap=True, overflow="fold")
+    for row in grid.rows:
+        lines.add_row(*map(Text, row))
+    Console(width=width).print(lines)
+
+
+def _stack(grid: "Grid") -> None:
+    for row in grid.rows:
+        for index, (head, cell) in enumerate(zip(grid.heads, row, strict=True)):
+            if cell:
+                say(f"{'' if index == 0 else '  '}{head}: {cell}")
 
 
 class Rows:
-    """Items of a list that are made one after the other, when they are written."""
+    """A list whose items are made one after the other, as they are written."""
 
     def __init__(self, items: Iterable[dict[str, Any]]) -> None:
         self._items = items
@@ -155,12 +240,12 @@ class Rows:
 
 
 def to_json(content: dict[str, Any]) -> str:
-    """Full-precision JSON; NaN and infinity, which JSON does not have, become null."""
+    """Return JSON at full precision; NaN and infinity, which JSON does not have, become null."""
     return "".join(json_pieces(content))
 
 
 def json_pieces(content: dict[str, Any]) -> Iterator[str]:
-    """The same piece by piece: of `Rows` one at a time is held.
+    """Return the same JSON piece by piece, so that only one item of `Rows` is in memory at a time.
 
     >>> "".join(json_pieces({"a": 1, "rows": Rows({"n": n} for n in range(2))})) == to_json(
     ...     {"a": 1, "rows": [{"n": 0}, {"n": 1}]}
@@ -188,7 +273,7 @@ def _indented(value: Any, level: int) -> str:
 
 
 def print_json(content: dict[str, Any], to: Path | None = None) -> None:
-    """Write JSON piece by piece, to a file or for whoever reads the output."""
+    """Write JSON piece by piece, to a file or to stdout."""
     if to is None:
         pieces = json_pieces(content)
         while many := list(islice(pieces, MANY)):
@@ -212,7 +297,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback(done, total) that draws a bar on a terminal once the work has taken a while."""
+    """Give a callback(done, total) that draws a bar on a terminal once the work has taken a while."""
     from rich.console import Console
     from rich.progress import Progress, TimeRemainingColumn
 

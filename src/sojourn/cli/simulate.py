@@ -1,4 +1,4 @@
-"""`sojourn simulate`: run the network and set what comes out beside the exact values."""
+"""`sojourn simulate`: simulate a fleet and compare the result with the exact values."""
 
 import math
 from contextlib import nullcontext
@@ -16,6 +16,7 @@ from sojourn.cli.arguments import (
     FleetFile,
     Laws,
     Overwrite,
+    Pictures,
     PlanFile,
     Sampling,
     ServerRate,
@@ -42,15 +43,18 @@ def simulate(
     start: Annotated[
         str | None,
         typer.Option(
-            help="Where the tasks begin: even, routed, stationary, one-each (default: stationary, "
-            "or even where the stationary law is not known)."
+            help="Where the tasks are at the start: even, routed, stationary, one-each (default: stationary, "
+            "or even if the stationary law is not known)."
         ),
     ] = None,
     seed: Annotated[str, typer.Option(help="Seed of all random streams.")] = "0",
     replications: Annotated[
-        str, typer.Option("--replications", "-R", help="Independent runs; 10 or more for trustworthy errors.")
+        str,
+        typer.Option(
+            "--replications", "-R", help="Number of independent runs; use 10 or more for reliable standard errors."
+        ),
     ] = "1",
-    warmup: Annotated[str | None, typer.Option(help="Steps not counted at the beginning of each run.")] = None,
+    warmup: Annotated[str | None, typer.Option(help="Steps at the beginning of each run that are not counted.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -68,17 +72,18 @@ def simulate(
             "`periodic(contacts=20, waiting=4, interaction=3)`, or your own `package.module:Class(key=value)`."
         ),
     ] = "routed",
-    local_steps: Annotated[str, typer.Option(help="Local steps of a task.")] = "1",
+    local_steps: Annotated[str, typer.Option(help="Local steps per task.")] = "1",
     availability: Availability = None,
     engine: Annotated[
         str, typer.Option(help="`auto`, `jump chain`, or `events` (service times keyed by client and task).")
     ] = "auto",
+    pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a fleet and check it against the exact values.
+    """Simulate a fleet and compare it with the exact values.
 
-    The trace is the first replication from its first step on. Ctrl-C keeps what was done so far.
+    The trace is that of the first replication, from its first step. Ctrl-C keeps what was done so far.
 
     Examples:
     - `sojourn simulate fleet.csv -C 50 --cap 1 --law "lognormal(sigma=1)"`
@@ -94,8 +99,8 @@ def simulate(
     - `sojourn simulate fleet.csv --dispatcher idle -C 8 --availability "churn(on=100, off=20, leave=lose)"`
 
     """
-    from sojourn.cli.arguments import tasks_of, whole
-    from sojourn.cli.show import say
+    from sojourn.cli.arguments import pictures_in, tasks_of, whole
+    from sojourn.cli.show import say, say_weights
     from sojourn.fleet import Fleet
     from sojourn.folders import made
     from sojourn.plan_text import plan_of
@@ -106,8 +111,10 @@ def simulate(
     from sojourn.timing.simulate.summary import check_run
 
     trace_path, summary_path = _destinations(out, overwrite)
+    folder = pictures_in(pictures)
     loaded = Fleet.load(fleet)
     chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency), cap)
+    say_weights(loaded, sampling, cap)
     loaded, chosen = override(loaded, chosen, law, uplink, downlink)
     server_rate = promised_rate(chosen, server_rate)
     scenario = scenario_of(dispatcher, whole("local-steps", local_steps), server_rate, availability)
@@ -119,7 +126,7 @@ def simulate(
     origin: dict[str, Any] = {"start": start, "seed": whole("seed", seed), "scenario": scenario, "engine": engine}
     check_run(length, origin["seed"], number_of_runs, skipped or 0)
     if first_use(loaded, scenario, engine, chosen):
-        typer.echo("compiling the simulator, once on this machine; this takes some seconds", err=True)
+        say("compiling the simulator, once on this machine; this takes some seconds", err=True)
     with made(out) if out is not None and trace_path and summary_path else nullcontext():
         if trace_path is not None and not _record(loaded, chosen, length, trace_path, origin):
             raise typer.Exit(130)
@@ -128,13 +135,13 @@ def simulate(
         summary = _measure(loaded, chosen, length, number_of_runs, skipped, origin)
         exact = expected(loaded, chosen, scenario)
         told = reach(exact, scenario.dispatcher.name, scenario.server_rate)
-        _report(summary, exact, told, summary_path, as_json)
+        _report(summary, exact, told, summary_path, folder, as_json)
     if not summary.complete:
         raise typer.Exit(130)
 
 
 def _destinations(out: Path | None, overwrite: bool) -> tuple[Path | None, Path | None]:
-    """Files of the trace and of the summary; a folder for both is made when there is something to write."""
+    """Return the files of the trace and the summary; a folder for both is created when there is something to write."""
     from sojourn.cli.arguments import check_free
     from sojourn.errors import InvalidInput
     from sojourn.folders import check_folder
@@ -177,8 +184,10 @@ def _measure(
         return measure(fleet, plan, steps, replications=replications, warmup=warmup, progress=report, **origin)
 
 
-def _report(summary: "Summary", exact: "Analysis", told: list[str], path: Path | None, as_json: bool) -> None:
-    from sojourn.cli.show import attempts, print_json, say
+def _report(
+    summary: "Summary", exact: "Analysis", told: list[str], path: Path | None, folder: Path | None, as_json: bool
+) -> None:
+    from sojourn.cli.show import attempts, draw, print_json, say
 
     with attempts() as attempt:
         if path is not None:
@@ -187,15 +196,19 @@ def _report(summary: "Summary", exact: "Analysis", told: list[str], path: Path |
             print_json(content(summary, exact))
         else:
             _print(summary, exact, told)
+        if folder is not None:
+            from sojourn.report.timing_figures import simulation_pictures
+
+            attempt(draw, simulation_pictures, summary, exact, folder)
     if not summary.complete:
         kept = f"; summary in {path}" if path is not None else ""
-        say(f"interrupted: the numbers are those of the {summary.steps:,} steps done so far{kept}", err=True)
+        say(f"interrupted: the numbers come from the {summary.steps:,} steps done so far{kept}", err=True)
     elif path is not None:
         say(f"wrote {path.parent if path.name == 'summary.json' else path}", err=True)
 
 
 def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
-    """What `--json` prints; the keys are documented in docs/cli.md."""
+    """Return what `--json` prints; docs/cli.md documents the keys."""
     from dataclasses import asdict
 
     from sojourn.cli.show import Rows
@@ -250,6 +263,7 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
 
 def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
     from sojourn.cli.show import number, table, with_error
+    from sojourn.cli.simulation_words import theory_is
     from sojourn.planning.promises import against_simulation
 
     fleet, plan = summary.fleet, summary.plan
@@ -262,7 +276,7 @@ def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
             str(fleet.count[g]),
             number(float(stale[g])),
             with_error(float(summary.staleness.value[g]), float(summary.staleness.error[g])),
-            _off(stale[g], summary.staleness.value[g]),
+            theory_is(stale[g], summary.staleness.value[g]),
             number(float(tails[g])),
             str(summary.oldest[g]),
             number(float(exact.queue[g])),
@@ -279,16 +293,17 @@ def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
             "group",
             "clients",
             "staleness, theory",
-            "simulated",
-            "off",
+            "staleness, simulated",
+            "theory is",
             "95%",
             "oldest",
             "queue, theory",
-            "simulated",
+            "queue, simulated",
             "sojourn",
         ],
         rows,
         _notes(summary, exact, told),
+        least=("oldest", "95%", "sojourn", "clients"),
     )
     checked = against_simulation(plan, summary)
     if checked:
@@ -297,17 +312,18 @@ def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
 
 def _print_promises(rows: list[dict[str, Any]]) -> None:
     from sojourn.cli.show import number, table, with_error
+    from sojourn.cli.simulation_words import errors_apart
     from sojourn.planning.promises import verdicts
 
     table(
         "the plan's promises",
-        ["promise", "promised", "simulated", "standard errors off"],
+        ["promise", "promised", "simulated", "simulated is"],
         [
             [
                 row["promise"],
                 number(row["promised"]),
                 with_error(row["simulated"], row["standard_error"]),
-                number(row["z"], 3),
+                errors_apart(row["z"]),
             ]
             for row in rows
         ],
@@ -315,29 +331,25 @@ def _print_promises(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _off(theory: float, simulated: float) -> str:
-    """By how much the theory misses what was simulated; nothing where nothing was seen."""
-    if not simulated or not math.isfinite(simulated):
-        return "-"
-    off = 100 * (theory / simulated - 1)
-    return f"{off:+.0f}%" if abs(off) >= 10 else f"{off:+.2f}%"
-
-
 def _notes(summary: "Summary", exact: "Analysis", told: list[str]) -> list[str]:
     from sojourn.cli.show import number, with_error
+    from sojourn.cli.simulation_words import CORRELATED, theory_is, why
 
     flow = summary.throughput
+    short = _short(summary, exact)
     notes = [
-        f"throughput: theory {number(exact.throughput)}, simulated {with_error(float(flow.value), float(flow.error))}, "
-        f"off by {_off(exact.throughput, float(flow.value))}; ± is one standard error, from {summary.error_from}"
+        f"throughput: theory {number(exact.throughput)}, simulated {with_error(float(flow.value), float(flow.error))}; "
+        f"the theory is {theory_is(exact.throughput, float(flow.value))}; "
+        f"± is one standard error, from {summary.error_from}",
+        why(summary, exact, told, bool(short)),
     ]
     if summary.time == 0:
-        notes.append("no time passed during the steps counted, so that there is no throughput; use more --steps")
+        notes.append("no time passed during the counted steps, so there is no throughput; use more --steps")
     notes += told
     if summary.lost.any():
-        notes.append(f"{int(summary.lost.sum()):,} tasks were lost or dropped, which the theory does not know")
-    notes += _short(summary, exact)
-    if summary.batch_correlation > 0.3:
+        notes.append(f"{int(summary.lost.sum()):,} tasks were lost or dropped, which the theory does not model")
+    notes += short
+    if summary.batch_correlation > CORRELATED:
         notes.append(
             f"neighbouring batches are correlated ({summary.batch_correlation:.2f}): the errors are too small; "
             "use --replications 20 or more steps"
@@ -346,7 +358,7 @@ def _notes(summary: "Summary", exact: "Analysis", told: list[str]) -> list[str]:
 
 
 def _short(summary: "Summary", exact: "Analysis") -> list[str]:
-    """What to say of a run that is shorter than its memory."""
+    """Return a note about a run that is shorter than its memory."""
     from sojourn.timing.simulate.memory import ENOUGH, memory_of
 
     memory = memory_of(summary, exact)
@@ -358,12 +370,12 @@ def _short(summary: "Summary", exact: "Analysis") -> list[str]:
     if memory.settling + aged > summary.warmup and summary.start != "stationary":
         warmup = f"--warmup {_rounded(memory.settling + aged)} "
     return [
-        f"the run is shorter than its memory: {settled}a task is up to {aged:,} steps old, on average; "
+        f"the run is shorter than its memory: {settled}a task is on average up to {aged:,} steps old; "
         f"the numbers still show the start: use {warmup}--steps {_rounded(ENOUGH * aged)} or more"
     ]
 
 
 def _rounded(steps: float) -> int:
-    """Two digits of a number, and no less than it."""
+    """Round a number up to two digits."""
     unit = int(10 ** max(0, math.floor(math.log10(max(steps, 1))) - 1))
     return math.ceil(steps / unit) * unit

@@ -1,4 +1,4 @@
-"""`sojourn train`: a run on the virtual clock, in a folder, from flags or from one TOML file."""
+"""`sojourn train`: train on a simulated clock, from flags or a TOML file, and store the run in a folder."""
 
 import shlex
 from contextlib import ExitStack
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson
+from sojourn.cli.arguments import AsJson, Figure, Pictures, pictures_in, singly
 from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.run_flags import takes_keys
+from sojourn.cli.show import say, say_weights
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 from sojourn.learning.run.config import keys
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from sojourn.learning.run.trainer import Outcome, Trainer
 
 SEEDS = "seeds.json"
-MOST_SEEDS = 2**20  # bytes of it
+MOST_SEEDS = 2**20  # bytes of the list of seeds
 NOT_TUNED = ("step_size", "holdout", "judged_on", "evaluate_every", "seed")  # keys that a tuning decides
-PICTURES = tuple(f"{name}.{kind}" for name in ("who-holds-what", "curves") for kind in ("svg", "png"))
+PICTURES = tuple(
+    f"{name}.{kind}"
+    for name in ("who-holds-what", "curves", "curves-received", "curves-time")
+    for kind in ("svg", "png", "pdf")
+)
 
 
 @takes_keys(*keys())
@@ -30,28 +35,31 @@ def train(
     given: dict[str, Any],
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("run"),
     config: Annotated[
-        Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
+        Path | None, typer.Option(help="Run file (TOML) with the keys of a run; flags override it.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the folder.")] = False,
     trust: Annotated[
         bool,
-        typer.Option("--trust", help="With --resume: run code that the folder names, `package.module:function`."),
+        typer.Option(
+            "--trust", help="With --resume: allow the run's own code, `package.module:function`, to be executed."
+        ),
     ] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="Train so many seeds together, from --seed on, each in a folder of its own.")
+        str | None, typer.Option(help="Train this many seeds together, from --seed on, each in its own folder.")
     ] = None,
     checkpoint_seconds: Seconds = "60",
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose the step size first, as `sojourn tune` does, in the folder `tuning`.")
     ] = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures", help="Draw into the folder who holds what, and the curves of the run.")
+    pictures: Pictures = None,
+    figure: Figure = "panels",
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard event files into the folder.")
     ] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write event files into the folder too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model as the federation would, on the virtual clock.
+    """Train a model as the federation would, on a simulated clock.
 
     Examples:
     - `sojourn train fleet.csv --plan plan.json --data digits --partition "classes(k=2)" --out run/`
@@ -72,10 +80,7 @@ def train(
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
     between = check_pace(None, checkpoint_seconds)
-    if pictures:
-        from sojourn.report.figures import pyplot
-
-        pyplot()  # says now, not after the training, that it is missing
+    drawn, alone = pictures_in(pictures, out), singly(figure)
     many = None if seeds is None else whole("seeds", seeds)
     check_folder(out)
     no_links(out, SEEDS, *(path.name for path in out.glob("seed-*")), *PICTURES)
@@ -86,13 +91,14 @@ def train(
         configs = _tuned(configs, out, resume, between)
     else:
         _say_untuned(configs[0], given, config)
+        say_tuned_for(configs[0], "algorithm" in given)
     runs = _runs(configs, out, several, resume, overwrite)
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
         attempt(_train, runs, between, tensorboard, diverged if several else None)
-        if pictures:
-            attempt(_draw, runs, out)
+        if drawn is not None:
+            attempt(_draw, runs, out, drawn, alone)
         outcomes = [run.outcome for run in runs]
         _show(outcomes, out, several, as_json)
     if diverged:
@@ -101,16 +107,16 @@ def train(
         done = sum(outcome.received for outcome in outcomes)
         code = [word for key, text in configs[0].code.items() for word in (f"--{key}", text)]
         again = shlex.join(["sojourn", "train", "--resume", "--out", str(out), *code])
-        typer.echo(f"interrupted after {done} updates; go on with: {again}", err=True)
+        say(f"interrupted after {done} updates; continue with: {again}", err=True)
         raise typer.Exit(130)
 
 
 def _configs(
     path: Path | None, given: dict[str, Any], many: int | None, out: Path, resume: bool, trust: bool
 ) -> "tuple[list[TrainConfig], bool]":
-    """One run, or one for each seed, and whether each has a folder of its own.
+    """Return the settings of one run, or of one run per seed, and whether each has its own folder.
 
-    Runs that are only to be resumed are described by their folders; what is given beside must be the same.
+    Runs that are resumed are described by their folders; flags given in addition must agree with them.
     """
     from sojourn.learning.run.config import TrainConfig
     from sojourn.learning.run.run_config import config_of
@@ -128,7 +134,7 @@ def _configs(
     elif path is not None:
         first = TrainConfig.load(path, **given)
     elif "fleet" in given:
-        first = TrainConfig(**given)
+        first = TrainConfig.of(given, "train")
     else:
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or give --config with one in it")
     seeds = [first.seed + number for number in range(many or 1)]
@@ -136,7 +142,7 @@ def _configs(
 
 
 def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float) -> "list[TrainConfig]":
-    """The runs with the step size that their tuning finds; runs that are taken up again have theirs."""
+    """Return the runs with the step size that their tuning finds; resumed runs have one already."""
     if resume and configs[0].step_size is not None:
         return configs
     from sojourn.cli.cell_options import cell_bar, end
@@ -146,12 +152,12 @@ def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float
     with cell_bar() as (phase, report):
         found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
     end(found.interrupted, {})
-    typer.echo(sentences(found, None)[1], err=True)
+    say(sentences(found, None)[1], err=True)
     return [one.resolved(step_size=found.step_size) for one in configs]
 
 
 def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None) -> None:
-    """A plan without a step size is trained at one that nobody has chosen: say so, and how to choose one."""
+    """If the plan has no step size, print which one is used and how to choose a better one."""
     from sojourn.learning.run.build import STEP_SIZE, fleet_and_plan
 
     if config.plan is None or config.step_size is not None or fleet_and_plan(config)[1].step_size is not None:
@@ -162,11 +168,26 @@ def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None
             words += [keys()[key].flag, str(value)]
     fleet = [str(given["fleet"])] if "fleet" in given else []
     again = shlex.join(["sojourn", "tune", *fleet, *words, "--out", "tuned.json"])
-    typer.echo(f"the plan has no step size: {STEP_SIZE} is used; --tune chooses one, or: {again}", err=True)
+    say(f"the plan has no step size: {STEP_SIZE} is used; --tune chooses one, or: {again}", err=True)
+
+
+def say_tuned_for(config: "TrainConfig", named: bool) -> None:
+    """Print that the run has the algorithm that its plan was tuned for, or that it has another one."""
+    from sojourn.learning.run.build import fleet_and_plan
+    from sojourn.learning.run.tuned_for import tuned_for_another
+
+    if config.plan is None:
+        return
+    plan = fleet_and_plan(config)[1]
+    note = tuned_for_another(plan, config.algorithm, config.step_size)
+    if note is not None:
+        say(f"! {note}", err=True)
+    elif plan.tuned_for == config.algorithm and not named:
+        say(f"algorithm {config.algorithm}: the plan's step size was tuned for it", err=True)
 
 
 def _seeds(out: Path, many: int | None) -> list[int]:
-    """The seeds that a folder was begun with, so many more if asked; empty = it is not known."""
+    """Return the seeds that a folder was begun with, extended to `many`; empty = not known."""
     try:
         known = [int(seed) for seed in read_json(out / SEEDS, "list of seeds", MOST_SEEDS)["seeds"]]
     except (OSError, ValueError, KeyError, TypeError):
@@ -175,7 +196,7 @@ def _seeds(out: Path, many: int | None) -> list[int]:
 
 
 def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool) -> "list[Trainer]":
-    """The runs, begun; nothing is written before all of them could have been refused, and the list of seeds first."""
+    """Open the runs; nothing is written until all of them are checked, and the list of seeds is written first."""
     import torch
 
     from sojourn.experiments.training import open_run
@@ -199,7 +220,7 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, 
 
 
 def _train(runs: "list[Trainer]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
-    """Train; of several runs the others go on when one diverges, which is told at the end."""
+    """Train the runs; if one of several diverges, the others continue, and it is reported at the end."""
     from sojourn.learning.replay.replay import Diverged
     from sojourn.learning.run.trainer import Trainer, together
     from sojourn.report.bars import board, training_bar
@@ -222,56 +243,64 @@ def _train(runs: "list[Trainer]", seconds: float, tensorboard: bool, diverged: l
 
 
 def _say(runs: "list[Trainer]") -> None:
-    """What a user should know before the runs."""
+    """Print what a user should know before the runs begin."""
+    from sojourn.learning.run.build import fleet_and_plan
+
     short = max(run.built.federation.short_batches().size for run in runs)
     built = runs[0].built
     if short:
-        typer.echo(
+        say(
             f"{short} clients hold fewer examples than a batch of {built.config.batch_size}: "
-            "each of their batches is all that they have",
+            "each of their batches holds all their examples",
             err=True,
         )
     for key in dict.fromkeys(key for run in runs for key in run.built.unused):
         if key == "owners":
-            said = f"the owners of the dataset's examples are left out: partition {built.config.partition} deals anew"
+            said = f"the dataset's owners are not used: partition {built.config.partition} deals the examples anew"
         else:
             said = f"{key.replace('_', '-')} has no effect on {built.algorithm.name} in this run"
-        typer.echo(said, err=True)
+        say(said, err=True)
     for note in dict.fromkeys(note for run in runs for note in run.notes):
-        typer.echo(note, err=True)
+        say(note, err=True)
+    say_weights(fleet_and_plan(built.config)[0], built.config.sampling, built.config.cap)
     done = sum(run.received for run in runs)
     if done:
-        typer.echo(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)
+        say(f"resumed at update {done} of {sum(run.total for run in runs)}", err=True)
 
 
-def _draw(runs: "list[Trainer]", out: Path) -> None:
+def _draw(runs: "list[Trainer]", out: Path, folder: Path, alone: bool) -> None:
+    from sojourn.folders import made
     from sojourn.learning.run.metrics import read_metrics
     from sojourn.report.figures import who_holds_what
     from sojourn.report.training_figures import curves
 
     federation, config = runs[0].built.federation, runs[0].built.config
-    if federation.dataset.classes:
-        table = federation.partition.table(federation.dataset.train_y, federation.dataset.classes)
-        title = f"{federation.dataset.name} over {federation.clients} clients, {config.partition}"
-        who_holds_what(table, out / "who-holds-what", title)
     names = {run: config.algorithm if len(runs) == 1 else f"seed {run.built.config.seed}" for run in runs}
-    curves({names[run]: read_metrics(run.folder) for run in runs}, out / "curves", f"{config.algorithm} in {out}")
+    with made(folder):
+        if federation.dataset.classes:
+            table = federation.partition.table(federation.dataset.train_y, federation.dataset.classes)
+            title = f"{federation.dataset.name} over {federation.clients} clients, {config.partition}"
+            who_holds_what(table, folder / "who-holds-what", title)
+        told = {names[run]: read_metrics(run.folder) for run in runs}
+        curves(told, folder / "curves", f"{config.algorithm} in {out}", alone)
 
 
-COLUMNS = (
-    "received",
-    "version",
-    "time",
-    "gradients",
-    "accuracy",
-    "test_loss",
-    "client_worst",
-    "client_50",
-    "staleness",
-)
+COLUMNS = {
+    "received": "updates received",
+    "version": "server steps",
+    "time": "time (seconds)",
+    "gradients": "gradients",
+    "accuracy": "test accuracy",
+    "test_loss": "test loss",
+    "client_worst": "worst client",
+    "client_50": "median client",
+    "staleness": "mean staleness",
+}
+"""What is printed of the last evaluation, with its words; programs that read CSV get the keys."""
 
 
 def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) -> None:
+    from sojourn.cli.formats import in_csv
     from sojourn.cli.show import number, table, to_json
 
     complete = all(outcome.complete for outcome in outcomes)
@@ -280,12 +309,16 @@ def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) ->
         content = {"runs": runs} if several else runs[0]
         typer.echo(to_json({"command": "train", **content}))
         return
-    head = ["folder", *COLUMNS] if several else list(COLUMNS)
-    rows = [[number(float(one.metrics[name])) for name in COLUMNS] for one in outcomes]
+    names = COLUMNS if in_csv() else COLUMNS.values()
+    head = ["folder", *names] if several else list(names)
+    rows: list[list[str]] = [[number(float(one.metrics[name])) for name in COLUMNS] for one in outcomes]
     if several:
         rows = [[one.folder.name, *row] for one, row in zip(outcomes, rows, strict=True)]
     if complete:
-        note = "every evaluation is in metrics.csv; the model in model.safetensors"
+        place = out / "seed-*" if several else out
+        note = f"every evaluation is in {place / 'metrics.csv'}; the model in {place / 'model.safetensors'}"
     else:
-        note = "the last evaluation; all that was received since is in the checkpoint"
-    table(f"{out}: {'done' if complete else 'interrupted'}", head, rows, [note])
+        note = "the last evaluation; updates received since then are in the checkpoint"
+    least = [COLUMNS[key] for key in ("gradients", "version", "client_50", "staleness")]
+    state = "done" if complete else "interrupted"
+    table(f"{out}: {state}, last evaluation", head, rows, [note], least=least)

@@ -1,4 +1,4 @@
-"""`sojourn tune`: the step size of a plan, and where asked its correction and buffer, by short paired runs."""
+"""`sojourn tune`: choose the step size of a plan, and on request its correction and buffer, by short paired runs."""
 
 from math import isfinite
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Overwrite, check_free, whole
+from sojourn.cli.arguments import AsJson, Overwrite, Pictures, check_free, pictures_in, whole
 from sojourn.cli.cell_options import (
     Address,
     Jobs,
@@ -29,35 +29,36 @@ if TYPE_CHECKING:
     from sojourn.learning.run.config import TrainConfig
 
 NOT_HERE = ("step_size", "correction", "holdout", "judged_on", "evaluate_every", "seed")
-"""Keys of a run that the tuning decides, or says otherwise."""
+"""Keys of a run that the tuning decides itself."""
 
 
 @takes_keys(*(name for name in keys() if name not in NOT_HERE))
 def tune(
     given: dict[str, Any],
-    out: Annotated[Path, typer.Option(help="Plan file (JSON) to write: the plan with what was found.")] = Path(
-        "tuned.json"
-    ),
-    folder: Annotated[Path, typer.Option(help="Folder of the trials; what is done there is not done again.")] = Path(
-        "tuning"
-    ),
+    out: Annotated[Path, typer.Option(help="Write the tuned plan to this file (JSON).")] = Path("tuned.json"),
+    folder: Annotated[
+        Path, typer.Option(help="Folder of the trials; trials that are finished there are not repeated.")
+    ] = Path("tuning"),
     config: Annotated[
-        Path | None, typer.Option(help="Run file (TOML) with what describes a run as keys; flags win.")
+        Path | None, typer.Option(help="Run file (TOML) with the keys of a run; flags override it.")
     ] = None,
     guess: Annotated[
         float | None,
-        typer.Option(help="Step size to look around (default: the plan's; if it has none, 0.1 with a wide grid)."),
+        typer.Option(help="Step size to search around (default: the plan's; if it has none, a wide grid around 0.1)."),
     ] = None,
     correction: Annotated[
-        str | None, typer.Option(help="Corrections to try, `0,0.5,1` (default: the plan's alone).")
+        str | None, typer.Option(help="Corrections to try, `0,0.5,1` (default: only the plan's).")
     ] = None,
     buffer: Annotated[
-        str | None, typer.Option(help="Buffers to try, `1,3,10`, of an algorithm that gathers (default: the plan's).")
+        str | None,
+        typer.Option(
+            help="Buffers to try, `1,3,10`, for an algorithm that collects updates (default: only the plan's)."
+        ),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds of every trial: a number or a list, `3,5,7`.")] = "2",
-    holdout: Annotated[float, typer.Option(help="Share of the training examples to judge by.")] = 0.2,
+    seeds: Annotated[str, typer.Option(help="Seeds of every trial: how many, or a list, `3,5,7`.")] = "2",
+    holdout: Annotated[float, typer.Option(help="Share of the training examples that trials are judged on.")] = 0.2,
     rungs: Annotated[
-        str | None, typer.Option(help="Shares of the budget that trials are trained for (default: 1/9, 1/3 and 1).")
+        str | None, typer.Option(help="Parts of the budget that trials are trained for (default: 1/9, 1/3 and 1).")
     ] = None,
     extensions: Annotated[int, typer.Option(help="How often the grid may grow at its edges.")] = 6,
     jobs: Jobs = None,
@@ -65,26 +66,30 @@ def tune(
     ray_address: Address = None,
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
+    pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose the step size of a plan by short paired runs on held-out examples.
 
-    Step sizes around a guess, a factor of 2 apart, are trained for a ninth of the budget; the best third of them for a
-    third of it; the best of these for all of it. All have the same data, batches and service times. Where the best one
-    lies at the edge the grid grows. The test set is never looked at. The same command again does what is left.
+    Step sizes around a guess, a factor of 2 apart, are trained for a ninth of the budget, the best third of them for a
+    third of it, and the best of these for all of it. All have the same data, batches and service times. The grid grows
+    if the best step size lies at its edge. The test set is never used. Running the same command again continues the
+    work.
 
     Examples:
     - `sojourn tune fleet.csv --plan plan.json --data digits --partition "classes(k=2)" --time 20 --out tuned.json`
 
     - `sojourn tune fleet.csv --plan plan.json --time 1h --guess 0.1 --correction 0,0.5,1 --out tuned.json`
 
+    - `sojourn tune fleet.csv --plan plan.json --time 20 --pictures pictures/`
+
     - `sojourn tune fleet.csv --plan plan.json --buffer 1,3,10 --steps 5000 --folder trials/`
 
     """
     between = check_pace(together, checkpoint_seconds)
     check_torch()
-    from sojourn.cli.show import attempts, say
+    from sojourn.cli.show import attempts, draw, say
     from sojourn.experiments.plan_tuning import PlanTuning
     from sojourn.experiments.tune_plan import tune_plan
 
@@ -98,6 +103,7 @@ def tune(
         **({} if rungs is None else {"rungs": tuple(numbers_of("rungs", rungs))}),
         extensions=extensions,
     )
+    drawn = pictures_in(pictures, folder)
     check_free(overwrite or tuning.made(out), out, what="plan file")
     options = {"jobs": jobs, "on": on, "address": ray_address, "together": together, "checkpoint_seconds": between}
     with cell_bar() as (phase, report):
@@ -106,9 +112,13 @@ def tune(
         if found.complete:
             attempt(found.plan.save, out)
         show(found, out, folder, as_json)
+        if drawn is not None:
+            from sojourn.report.tuning_figures import tuning_pictures
+
+            attempt(draw, tuning_pictures, found, drawn)
         say_failures(found.failures, folder)
     if not (found.complete or found.interrupted or found.failures):
-        say(f"{found.open} trials are being trained by another process; call this again when they have ended", err=True)
+        say(f"{found.open} trials are being trained by another process; run this again when they have ended", err=True)
     end(found.interrupted, found.failures)
 
 
@@ -118,12 +128,12 @@ def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
     if path is not None:
         return TrainConfig.load(path, **given)
     if "fleet" not in given:
-        raise InvalidInput("a plan is tuned for a fleet, got none; name a fleet file, or give --config with one in it")
+        raise InvalidInput("tuning needs a fleet, got none; name a fleet file, or give --config with one in it")
     return TrainConfig.of(given, "tune")
 
 
 def show(found: "TunedPlan", out: Path | None, folder: Path, as_json: bool) -> None:
-    """What was tried, and what won."""
+    """Print what was tried, and which trial won."""
     from sojourn.cli.show import number, table, to_json
 
     columns = found._table()
@@ -138,29 +148,35 @@ def show(found: "TunedPlan", out: Path | None, folder: Path, as_json: bool) -> N
         for trial, row in zip(found.means(), zip(*columns.values(), strict=True), strict=True)
     ]
     heads = [key.replace("_", " ") for key in columns]
-    table(f"{folder}: {'done' if found.complete else 'interrupted'}", [*heads, ""], rows, sentences(found, out), 10_000)
+    table(
+        f"{folder}: {'done' if found.complete else 'interrupted'}",
+        [*heads, "choice"],
+        rows,
+        sentences(found, out, folder),
+        10_000,
+    )
 
 
 def _cell(value: float, number: Any) -> str:
     return "diverged" if value == float("inf") else number(float(value), 4)
 
 
-def sentences(found: "TunedPlan", out: Path | None) -> list[str]:
-    """What to know of it."""
-    said = ["losses are means over the seeds, on held-out examples; trials without one were left behind earlier"]
+def sentences(found: "TunedPlan", out: Path | None, folder: Path = Path()) -> list[str]:
+    """Return sentences about the result."""
+    said = ["losses are means over the seeds, on held-out examples; trials without a loss were dropped earlier"]
     if found.chosen is None:
-        return [*said, "no step size is chosen yet: call this again to go on"]
+        return [*said, "no step size is chosen yet: run this again to continue"]
     best = found.chosen
     others = "" if best.combination == "the plan" else f" with {best.combination}"
-    far = "nobody had named one"
+    far = "found without a guess"
     if found.guess is not None and isfinite(found.guess):
         off = best.step_size / found.guess
         far = "the guess itself" if abs(off - 1) < 1e-6 else f"{max(off, 1 / off):.3g} times {_side(off)} the guess"
     said.append(f"step size {best.step_size:g}{others}: held-out loss {found.loss:.4g}; {far}")
     if found.edge:
-        said.append(f"! it is still the {found.edge} edge of the grid: a better one may lie beyond; give it as --guess")
+        said.append(f"! it lies at the {found.edge} edge of the grid: a better one may lie beyond; give it as --guess")
     if out is not None:
-        said.append(f"the plan is in {out}, every run in tuning.csv")
+        said.append(f"the plan, tuned for {found.plan.tuned_for}, is in {out}; every run is in {folder / 'tuning.csv'}")
     return said
 
 

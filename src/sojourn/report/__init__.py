@@ -1,1 +1,1 @@
-"""Pictures and pages."""
+"""Pictures of results, and pages that compare a paper with its reproduction."""

@@ -31,7 +31,10 @@ def training_bar() -> Iterator[Callable[[int, int, dict[str, Any]], None]]:
 
 @contextmanager
 def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A callback(what, done, total) that draws a bar on a terminal; a sentence (0 of 0) is said anywhere."""
+    """A callback(what, done, total) that draws a bar on a terminal.
+
+    With a total of 0, `what` is a message: it is printed as a line, on a terminal or not.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -55,9 +58,9 @@ def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def board(folder: Path | None, received: int) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A callback(metrics) that writes each new row of metrics as event files; without a folder, nothing.
+    """A callback(metrics) that writes each new row of metrics to event files; without a folder it does nothing.
 
-    Events beyond the updates received, from before a run was taken up again, are struck out.
+    When a run is resumed, events later than the updates received so far are removed.
     """
     if folder is None:
         yield lambda facts: None

@@ -1,5 +1,6 @@
-"""Pictures of a plan: the bound around it, and what staleness is paid for throughput."""
+"""Pictures of a plan: the bound around it, and how much staleness its throughput costs."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,24 @@ from sojourn.folders import made
 from sojourn.plan import Plan
 from sojourn.planning.bound.family import speed_clusters
 from sojourn.planning.bound.search import Planned
-from sojourn.report.figures import COLOURS, pyplot, save, words
+from sojourn.report.figures import COLOURS, pyplot, save, singles, words
 from sojourn.timing.exact.analysis import analyze
 from sojourn.types import Floats
 
 POINTS = 60
 
 
-def plan_pictures(planned: Planned, folder: Path) -> list[Path]:
-    """The two pictures, as SVG and PNG; the folder is made where there is none."""
+def plan_pictures(planned: Planned, folder: Path, one_by_one: bool = False) -> list[Path]:
+    """Write the two pictures, or each panel as a separate figure; the folder is made if needed."""
     with made(folder):
+        if one_by_one:
+            drawn = {"sampling": _over_sampling, "concurrency": _over_concurrency, "trade-off": _trade_off}
+            return singles({name: partial(draw, planned) for name, draw in drawn.items()}, folder / "plan")
         return [*value_around(planned, folder / "plan-bound"), *trade_off(planned, folder / "plan-trade-off")]
 
 
 def value_around(planned: Planned, path: str | Path) -> list[Path]:
-    """What was minimised, over the fast clients' probability and over the tasks in flight."""
+    """The quantity that was minimised, over the fast clients' probability and over the tasks in flight."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.8))
     _over_sampling(planned, left)
@@ -50,14 +54,18 @@ def _over_sampling(planned: Planned, axis: Any) -> None:
     axis.axvline(1 / fleet.clients, color="grey", lw=0.8, ls=":", label="uniform")
     axis.set_ylim(0.9 * min(values), min(max(values), 4 * min(values)))
     axis.set_xlabel("mean probability of a fast client")
-    scored = planned.prediction.scored
-    axis.set_ylabel("bound" if scored.value == scored.bound else "value")
+    axis.set_ylabel(_word(planned))
     axis.set_title(f"{plan.concurrency} tasks in flight", fontsize=10)
     axis.legend(frameon=False, fontsize=8)
 
 
+def _word(planned: Planned) -> str:
+    scored = planned.prediction.scored
+    return "bound" if scored.value == scored.bound else "value"
+
+
 def _moved(fleet: Fleet, sampling: Floats, fast: NDArray[np.bool_], share: float) -> Floats:
-    """The sampling with the fast clients' share of all tasks changed."""
+    """The sampling, with another share of all tasks for the fast clients."""
     mass = fleet.count * sampling
     return np.asarray(sampling * np.where(fast, share / mass[fast].sum(), (1 - share) / mass[~fast].sum()))
 
@@ -80,18 +88,22 @@ def _over_concurrency(planned: Planned, axis: Any) -> None:
     axis.plot(chosen, planned.prediction.value, "o", color="black", label="this plan")
     axis.set_xscale("log")
     axis.set_ylim(0, min(axis.get_ylim()[1], 5 * planned.prediction.value))
-    axis.set_xlabel("tasks in flight")
+    axis.set(xlabel="tasks in flight", ylabel=_word(planned))
     axis.set_title("over the concurrency", fontsize=10)
     axis.legend(frameon=False, fontsize=8)
 
 
 def trade_off(planned: Planned, path: str | Path) -> list[Path]:
-    """Mean staleness, and the worst client's, against throughput as tasks are added."""
-    plt = pyplot()
+    """Mean staleness, and that of the worst client, against throughput as tasks are added."""
+    figure, axis = pyplot().subplots(figsize=(5.6, 4.2))
+    _trade_off(planned, axis)
+    return save(figure, path)
+
+
+def _trade_off(planned: Planned, axis: Any) -> None:
     fleet, plan = planned.fleet, planned.plan
     server = planned.prediction.analysis.server_rate
     rate = None if np.isinf(server) else server
-    figure, axis = plt.subplots(figsize=(5.6, 4.2))
     tasks = np.unique(np.geomspace(2, max(4 * plan.concurrency, 2 * fleet.clients), 40).round().astype(int))
     samplings = {
         "uniform": np.full(fleet.groups, 1 / fleet.clients),
@@ -112,4 +124,3 @@ def trade_off(planned: Planned, path: str | Path) -> list[Path]:
     axis.set_xlabel("throughput (server steps per unit of time)")
     axis.set_ylabel("staleness (server steps)")
     axis.legend(frameon=False, fontsize=8)
-    return save(figure, path)

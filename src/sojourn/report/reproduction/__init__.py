@@ -1,6 +1,8 @@
-"""A paper made again: its experiments, their claims with verdicts, the page of all of them; papers are installed apart.
+"""Reproducing a paper: its experiments, their claims with verdicts, and the page that lists all of them.
 
-claim       what a paper states beside ours      experiment   one figure, table or section
-page        claims as tables                     reproduce    an experiment into its folder
-paper       a paper, and those that are installed
+Papers are packages of their own, which are installed separately.
+
+claim       the paper's result and ours          experiment   one figure, table or section
+page        claims as tables                     reproduce    runs an experiment into its folder
+paper       a paper, and the papers installed
 """

@@ -1,6 +1,6 @@
-"""A paper that can be reproduced, and finding those that are installed.
+"""A paper that can be reproduced, and how installed papers are found.
 
-A paper is a distribution of its own. It names its `Paper` by an entry point of the group `sojourn.papers`:
+A paper is a separate distribution. It names its `Paper` by an entry point of the group `sojourn.papers`:
 
     [project.entry-points."sojourn.papers"]
     queuing-dynamics = "queuing_dynamics.experiments:PAPER"
@@ -21,18 +21,18 @@ INSTALL = "pip install ./papers/queuing_dynamics in a copy of sojourn's reposito
 
 @dataclass(frozen=True)
 class Paper:
-    """What can be made again of a paper."""
+    """A paper and the experiments of it that can be reproduced."""
 
     name: str
-    """What it is asked for by."""
+    """The name that it is selected by."""
     title: str
-    """As it is printed."""
+    """Its title."""
     experiments: tuple[Experiment, ...]
-    """In the order of the paper."""
+    """Its experiments, in the order of the paper."""
 
     @property
     def names(self) -> list[str]:
-        """Of its experiments."""
+        """The names of its experiments."""
         return [one.name for one in self.experiments]
 
     def asked_for(self, name: str | None) -> list[Experiment]:
@@ -54,7 +54,7 @@ def installed() -> dict[str, EntryPoint]:
 
 
 def papers() -> list[Paper]:
-    """All papers that are installed; where there is none, how to install one."""
+    """All papers that are installed; if there are none, an error that says how to install one."""
     return [_loaded(one) for one in _some().values()]
 
 

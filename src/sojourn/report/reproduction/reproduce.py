@@ -1,4 +1,4 @@
-"""Running an experiment into its folder, which is complete or absent."""
+"""Run an experiment into its folder, which is either complete or absent."""
 
 import time
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ FACTS = "experiment.json"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment."""
+    """The outcome of an experiment."""
 
     experiment: Experiment
     """Which."""
     folder: Path
-    """Where its files are."""
+    """The folder with its files."""
     claims: list[Claim]
-    """What was found."""
+    """The claims with their verdicts."""
     seconds: float
     """How long it took."""
     kept: bool
-    """Whether it was there already."""
+    """Whether its results existed already."""
 
 
 class NotKept(UnwritableFile):
-    """An experiment has ended, and its folder cannot be written."""
+    """An experiment has ended, but its folder cannot be written."""
 
     def __init__(self, error: UnwritableFile, outcome: Outcome) -> None:
         super().__init__(str(error))
@@ -42,7 +42,7 @@ class NotKept(UnwritableFile):
 
 
 def check(experiments: Sequence[Experiment], out: Path, fast: bool, overwrite: bool = False) -> None:
-    """Refuse, before any of them runs, what could not take its place in `out` afterwards."""
+    """Refuse, before any experiment runs, a folder in `out` that could not be replaced afterwards."""
     check_folder(out)
     for experiment in experiments:
         folder = out / experiment.name
@@ -51,12 +51,12 @@ def check(experiments: Sequence[Experiment], out: Path, fast: bool, overwrite: b
 
 
 def _stays(folder: Path, overwrite: bool) -> bool:
-    """Whether what is there is not to be replaced."""
+    """Whether the existing results are kept."""
     return folder.exists() and not (overwrite and (folder / FACTS).is_file())
 
 
 def reproduce(experiment: Experiment, out: Path, fast: bool, watch: Watch, overwrite: bool = False) -> Outcome:
-    """Run an experiment into `out`/name; one that is there, made the same way, is kept unless told otherwise."""
+    """Run an experiment into `out`/name; existing results made the same way are kept unless `overwrite` is given."""
     folder = out / experiment.name
     if _stays(folder, overwrite):
         return _kept(experiment, folder, fast)
@@ -82,7 +82,7 @@ def _kept(experiment: Experiment, folder: Path, fast: bool) -> Outcome:
         made = (facts.get("sojourn"), facts.get("fast"))
         seconds = number(facts.get("seconds"), "seconds")
     except SojournError:
-        raise InvalidInput(f"{folder} exists and is no finished experiment; name another --out") from None
+        raise InvalidInput(f"{folder} exists and is not a finished experiment; name another --out") from None
     if made != (__version__, fast):
         what = f"{'a fast' if made[1] else 'a full'} run of sojourn {made[0]}"
         raise InvalidInput(f"{folder} holds {what}; name another --out, or give --overwrite to replace it")
@@ -90,7 +90,7 @@ def _kept(experiment: Experiment, folder: Path, fast: bool) -> Outcome:
 
 
 def write_all(outcomes: Sequence[Outcome], out: Path, fast: bool) -> list[Path]:
-    """Write the claims of several experiments as one CSV and one page."""
+    """Write the claims of several experiments as one CSV file and one page."""
     claims = [(one.experiment.name, each) for one in outcomes for each in one.claims]
     paths = [out / "claims.csv", out / "claims.md"]
     write_claims(paths[0], [each for _, each in claims], [name for name, _ in claims])

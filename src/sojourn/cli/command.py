@@ -1,0 +1,50 @@
+"""What every command has in addition: other formats for its tables, and messages about old names of flags."""
+
+import shlex
+from typing import Any
+
+import click
+from typer.core import TyperCommand
+
+from sojourn.cli.formats import format_options, one_format
+from sojourn.cli.old_flags import refuse_old
+
+WORDS = "sojourn.words"  # where a command finds what the user typed after `sojourn`
+
+
+class Command(TyperCommand):
+    """A command whose tables can be printed in other formats."""
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        if any(one.name == "as_json" for one in self.params):
+            self.params += format_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an old name of a flag with a message that gives the new one."""
+        refuse_old(str(self.name), args)
+        ctx.meta[WORDS] = [str(self.name), *args]
+        return super().parse_args(ctx, _with_folder(args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; if another format was asked for, its tables are written at the end."""
+        with one_format(ctx):
+            return super().invoke(ctx)
+
+
+def again(*more: str) -> str:
+    """Return the command line that the user typed, with more words after it."""
+    return shlex.join(["sojourn", *click.get_current_context().meta[WORDS], *more])
+
+
+def _with_folder(args: list[str]) -> list[str]:
+    """Turn `--pictures` without a folder into `--pictures=`, so that it does not take the next flag for its folder.
+
+    >>> _with_folder(["--pictures", "--json"]), _with_folder(["--pictures", "dir"]), _with_folder([])
+    (['--pictures=', '--json'], ['--pictures', 'dir'], [])
+    """
+    following = [*args[1:], "--"]
+    return [
+        "--pictures=" if word == "--pictures" and after.startswith("-") else word
+        for word, after in zip(args, following, strict=False)
+    ]
