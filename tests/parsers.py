@@ -45,6 +45,8 @@ from sojourn.report.reproduction.paper import Paper
 from sojourn.scenario import Dispatcher
 from sojourn.scenario_text import override
 from sojourn.schedule import Schedule
+from sojourn.timing.fit.speed_groups import speed_groups
+from sojourn.timing.log.log import read_log
 from sojourn.trace import Trace
 
 torch.set_num_threads(1)
@@ -290,6 +292,13 @@ PLAN_FILE = """{"sojourn_plan": 1, "concurrency": 6, "step_size": 0.029, "object
 "server_rate": 50.0, "largest_step_size": 0.03, "staleness": [3.0, 9.0], "queue": [0.5, 1.5]}}
 """
 FLEET_CSV = "name,count,rate,law,uplink_rate,uplink_law,data_size,power\nphones,900,1.0,lognormal(sigma=0.8),2,,600,1\n"
+SECONDS_CSV = "name,count,seconds_per_task,rate,time_unit\nphones,900,1.5min,,h\nlaptops,9,,30,min\n"
+LOG = "device,start,end,status\na,0,2.5,ok\nb,1.5,4,timeout\nb,2,,ok\na,3,4.25,done\n007,3,9,\n"
+LOG_OF_TIMES = """Client;Started At;Finished At
+a;2026-03-01T12:00:00+01:00;2026-03-01T12:00:02.5+01:00
+b;2026-03-01T12:00:01Z;2026-03-01T12:01:00Z
+"""
+LOG_OF_DURATIONS = "worker\tduration_ms\na\t1500\nb\t90s\na\t00:01:30\n"
 FLEET_TOML = """[[group]]
 name = "phones"
 count = 900
@@ -316,8 +325,16 @@ def _comparison(path: Path) -> None:
         assert read.final(entry, None, read.seeds[0]).name
 
 
+def _log(path: Path) -> None:
+    """What `sojourn fit` reads of a log, before it fits."""
+    log = read_log(path)
+    assert len(log.trace()) == log.client.size
+    assert speed_groups(log.client, log.duration).label.size == len(log.device)
+
+
 FILES: dict[str, Reader] = {
-    "fleet in CSV": Reader(Fleet.load, ("name,count,rate\nfast,3,4.0\nslow,3,1.0\n", FLEET_CSV), ".csv"),
+    "fleet in CSV": Reader(Fleet.load, ("name,count,rate\nfast,3,4.0\nslow,3,1.0\n", FLEET_CSV, SECONDS_CSV), ".csv"),
+    "log of durations": Reader(_log, (LOG, LOG_OF_TIMES, LOG_OF_DURATIONS), ".csv"),
     "fleet in TOML": Reader(Fleet.load, (FLEET_TOML,), ".toml"),
     "plan": Reader(_plan, (PLAN_FILE,), ".json"),
     "sampling file": Reader(

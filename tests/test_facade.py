@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -127,7 +128,7 @@ def test_a_trace_is_learnt_along():
     assert run.last["received"] == 40
 
 
-def test_an_algorithm_of_ones_own_is_handed_over_with_its_numbers():
+def test_an_algorithm_of_your_own_is_handed_over_with_its_numbers():
     slow = sj.train(FLEET, model=Net, data=DATA, algorithm=Mine(factor=0.5), step_size=0.2, **QUIET)
     same = sj.train(FLEET, model=Net, data=DATA, algorithm=Mine(), step_size=0.1, **QUIET)
     assert torch.equal(model_of(slow), model_of(same))
@@ -183,7 +184,7 @@ def test_a_run_is_taken_up_again_or_replaced(tmp_path):
     resumed = sj.train(FLEET, steps=40, progress=False, resume=True, **keys)
     whole = sj.train(FLEET, model=Net, data=DATA, **QUIET)
     assert torch.equal(model_of(resumed), model_of(whole))
-    with pytest.raises(sj.InvalidInput, match="holds a run already"):
+    with pytest.raises(sj.InvalidInput, match="already holds a run"):
         sj.train(FLEET, steps=10, progress=False, **keys)
     assert sj.train(FLEET, steps=10, progress=False, overwrite=True, **keys).last["received"] == 10
 
@@ -199,7 +200,7 @@ def test_a_run_of_objects_says_on_the_command_line_where_to_go_on(tmp_path):
     before = dict(own_code._OBJECTS)
     own_code._OBJECTS.clear()
     try:
-        with pytest.raises(sj.InvalidInput, match="was handed over by a Python program, which is not this one"):
+        with pytest.raises(sj.InvalidInput, match="was handed over by another Python program, not by this one"):
             open_run(config, tmp_path / "run", resume=True)
     finally:
         own_code._OBJECTS.update(before)
@@ -222,6 +223,7 @@ def test_algorithms_plans_and_pairs_are_compared_in_processes_of_their_own(tmp_p
     assert both.names == ["buffered", "by speed", "mine"]
     assert both.complete, both.failures
     assert repr(both) == "<Comparison of 3: buffered, by speed, mine>"
+    assert re.fullmatch(r"buffered: accuracy 0\.\d+, [\d,]+ updates", str(both).splitlines()[1])
     assert set(both.to_pandas()["algorithm"]) == set(both.names)
     assert both.plot() is not None
     told = json.loads((tmp_path / "both" / "summary.json").read_text())
@@ -261,7 +263,7 @@ def test_constants_are_measured_for_objects():
         (lambda: sj.train(FLEET, trace=7), "trace must be a Trace or the name of its file, got 7"),
         (
             lambda: sj.train(FLEET, algorithm=FedBuff(server=ServerStep(step_size=3.0))),
-            "the step of fedbuff is the run's: leave its server out",
+            "the server step of fedbuff belongs to the run: leave server out of it",
         ),
         (lambda: sj.compare(FLEET, "asyncsgd"), "algorithms must be a list of algorithms and plans, got 'asyncsgd'"),
         (lambda: sj.Run("nowhere"), "nowhere holds no run"),
@@ -288,7 +290,7 @@ def entropy_of(output, y):
     return nn.functional.cross_entropy(output, y)
 
 
-def test_objects_that_are_called_alike_are_told_apart():
+def test_objects_that_are_called_alike_are_distinguished():
     both = {"model": lambda: Net(4), "loss": lambda output, y: entropy_of(output, y)}
     named = sj.train(FLEET, data=DATA, model=lambda: Net(4), loss=entropy_of, **QUIET)
     assert torch.equal(model_of(sj.train(FLEET, data=DATA, **both, **QUIET)), model_of(named))
@@ -297,6 +299,7 @@ def test_objects_that_are_called_alike_are_told_apart():
     assert (last["lambda"], last["lambda-2"]) == (1.0, 2.0)
 
 
+@pytest.mark.slow
 def test_two_models_of_one_class_are_two_values_of_a_sweep():
     swept = sj.sweep(FLEET, {"model": [Net(4), Net(32)]}, data=DATA, steps=10, jobs=1)
     assert len({row["model"] for row in swept.runs}) == 2

@@ -155,7 +155,7 @@ def test_looking_at_a_place_changes_nothing(tmp_path):
         (b"1" * 5000, "is not valid JSON"),
     ],
 )
-def test_what_is_no_json_gets_one_sentence(tmp_path, content, sentence):
+def test_what_is_not_json_gets_one_sentence(tmp_path, content, sentence):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(UnreadableFile, match=sentence) as caught:
@@ -164,7 +164,7 @@ def test_what_is_no_json_gets_one_sentence(tmp_path, content, sentence):
 
 
 @pytest.mark.parametrize("content", ["a = ", "a = " + "[" * 50_000, "a = " + "1" * 5000, "a" * 10])
-def test_what_is_no_toml_gets_one_sentence(tmp_path, content):
+def test_what_is_not_toml_gets_one_sentence(tmp_path, content):
     path = tmp_path / "file.toml"
     path.write_text(content)
     with pytest.raises(UnreadableFile, match="is not valid TOML"):
@@ -218,7 +218,7 @@ def test_a_link_is_found_at_any_depth_and_one_that_leads_nowhere_too(tmp_path):
     (deep / "file").write_text("x")
     no_links(tmp_path / "folder")
     (deep / "link").symlink_to("nowhere")
-    with pytest.raises(InvalidInput, match="b/link must be no link, it leads to nowhere; put a copy in its place"):
+    with pytest.raises(InvalidInput, match="b/link must not be a link, it points to nowhere; put a copy in its place"):
         no_links(tmp_path / "folder")
 
 
@@ -228,7 +228,7 @@ def test_a_folder_may_be_a_link_and_hold_others_than_those_asked_for(tmp_path):
     (tmp_path / "folder" / "other").symlink_to(tmp_path)
     no_links(tmp_path / "linked", "mine", "missing")
     (tmp_path / "folder" / "mine").symlink_to(tmp_path / "gone")
-    with pytest.raises(InvalidInput, match="mine must be no link"):
+    with pytest.raises(InvalidInput, match="mine must not be a link"):
         no_links(tmp_path / "linked", "mine", "missing")
     no_links(tmp_path / "nowhere")
 
@@ -281,6 +281,7 @@ ELSEWHERE = {
     ("folders.py", "mkdtemp"): "to see whether a folder can be written to",
     ("facade.py", "mkdtemp"): "a folder that nobody named, which goes with its run",
     ("cli/run_flags.py", "replace"): "of an argument of a function",
+    ("timing/log/times.py", "replace"): "of the time zone of a moment",
     ("learning/run/metrics.py", "open"): "rows are appended, and cut back to the last checkpoint",
     ("learning/run/metrics.py", "truncate"): "rows are appended, and cut back to the last checkpoint",
     ("learning/data/images/decoded.py", "save"): "the cache of decoded images, which may be lost",
@@ -317,3 +318,9 @@ def test_nothing_writes_files_in_another_way():
     found = {(path.relative_to(home).as_posix(), name) for path in home.rglob("*.py") for name in writes(path)}
     assert found - set(ELSEWHERE) == set()
     assert set(ELSEWHERE) - found == set()  # no exception that is not needed
+
+
+def test_a_binary_file_is_not_called_badly_encoded_text(tmp_path):
+    (tmp_path / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    with pytest.raises(UnreadableFile, match=r"^fleet file .* is not a text file; is it the right file\?$"):
+        read_text(tmp_path / "picture.csv", "fleet file")

@@ -303,7 +303,7 @@ def test_the_order_of_the_groups_is_part_of_the_fleet():
         ({"count": ["two", "three"]}, "count must hold whole numbers"),
         (
             {"rate": [5e-324, 1.0]},
-            "rate of group 'a' must be at least 2.23e-308, got 5e-324; take a longer unit of time",
+            "rate of group 'a' must be at least 2.23e-308, got 5e-324; use a longer unit of time",
         ),
         ({"uplink_rate": [1.0, 1e-310]}, "uplink_rate of group 'b' must be at least 2.23e-308, got 1e-310"),
         ({"rate": [1.0, -1.0]}, "rate of group 'b' must be positive and finite, got -1.0"),
@@ -343,3 +343,8 @@ def test_a_hundred_thousand_groups_are_found_by_name_and_expanded():
     fleet = Fleet.of_rates(np.ones(100_000))
     assert [fleet.index(name) for name in fleet.name] == list(range(100_000))
     assert fleet.expanded().name == fleet.name
+
+
+def test_a_folder_without_the_suffix_of_a_fleet_file_is_called_a_folder(tmp_path):
+    with pytest.raises(UnreadableFile, match=r"^fleet file .* is a folder; name the file in it$"):
+        Fleet.load(tmp_path)

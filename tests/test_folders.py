@@ -68,7 +68,7 @@ def test_two_processes_do_not_fill_one_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "PATIENCE", 0.0)
     with (
         filled(tmp_path / "one"),
-        pytest.raises(Busy, match="one is being made by another process; wait for it to end"),
+        pytest.raises(Busy, match="one is being written by another process; wait for it to end"),
     ):
         fill(tmp_path / "one", "second")
 

@@ -221,7 +221,7 @@ def test_a_file_made_to_hurt_is_refused_in_one_sentence(name, hostile, tmp_path)
 
 
 @pytest.mark.parametrize("name", parsers.FILES)
-def test_a_place_that_cannot_be_read_is_said_in_one_sentence(name, tmp_path):
+def test_a_place_that_cannot_be_read_is_reported_in_one_sentence(name, tmp_path):
     reader = parsers.FILES[name]
     folder, dangling = tmp_path / f"folder{reader.suffix}", tmp_path / f"dangling{reader.suffix}"
     folder.mkdir()

@@ -17,7 +17,7 @@ def test_the_generic_landscape_is_the_middle_of_what_was_measured():
     assert (found.loss, found.noise, found.heterogeneity, found.between, found.source) == (2.3, 7, 7, 0, "generic")
 
 
-def test_a_file_of_ones_own_is_read(tmp_path):
+def test_a_file_of_your_own_is_read(tmp_path):
     (tmp_path / "own.toml").write_text(OWN)
     found = Landscape.load(tmp_path / "own.toml")
     assert found.curvature == (3, 1)
@@ -36,7 +36,7 @@ def test_a_file_of_ones_own_is_read(tmp_path):
         (OWN + "intervals = { noise = [1] }\n", "interval of noise must have two ends"),
         (
             "A = 1\n[calibration]\nschema = 1\n",
-            "has no table calibration.landscape; measure anew with sojourn calibrate",
+            "has no table calibration.landscape; measure again with sojourn calibrate",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_arguments_are_read_as_what_the_class_says_they_are():
     assert own_call("thing", f"{HERE}:Sized(limit=2)").limit == 2.0
 
 
-def test_where_nothing_is_said_a_number_is_what_looks_like_one():
+def test_where_nothing_is_reported_a_number_is_what_looks_like_one():
     found = own_call("thing", f"{HERE}:untold(extra=2, a=0.5, b=true, c=none, d=word(x, y))", "given")
     assert found == ("given", 2, {"a": 0.5, "b": True, "c": None, "d": "word(x, y)"})
 

@@ -195,7 +195,7 @@ def test_a_truncated_plan_file_is_refused(tmp_path, kept):
 
 
 @pytest.mark.parametrize("content", [{"groups": []}, [1, 2], "text", 3, None])
-def test_json_that_is_no_plan_is_refused(tmp_path, content):
+def test_json_that_is_not_a_plan_is_refused(tmp_path, content):
     path = write(tmp_path, json.dumps(content))
     with pytest.raises(UnreadableFile, match="is not a sojourn plan: the key 'sojourn_plan' is missing"):
         Plan.load(path)

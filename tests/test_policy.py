@@ -66,12 +66,12 @@ def test_what_decides_the_timing_has_a_hash_of_its_own():
         ({"cap": [1]}, "cap must be one number, or one for each of the 2 groups, got 1"),
         ({"cap": "one"}, "cap of group 'fast' must be a whole number .*, got 'one'"),
         ({"cap": float("nan")}, "cap of group 'fast' must be a whole number"),
-        ({"correction": -0.5}, r"correction must be a number from 0 \(as they come\) to 2, got -0.5; 1 = unbiased"),
+        ({"correction": -0.5}, r"correction must be a number from 0 \(none\) to 2, got -0.5; 1 = unbiased"),
         ({"correction": float("nan")}, "correction must be a number from 0"),
         ({"buffer": 0}, "buffer must be a whole number of at least 1, got 0"),
     ],
 )
-def test_a_policy_that_is_none_is_refused(changes, said):
+def test_a_policy_that_is_not_one_is_refused(changes, said):
     with pytest.raises(InvalidInput, match=said):
         Plan(FLEET.name, FLEET.count, [0.01, 0.01], 50, **changes)
 

@@ -1,7 +1,7 @@
 """sojourn: asynchronous federated learning that knows its queues.
 
-The names below are the public API; everything else may change without notice. They are loaded when first used, so
-that `import sojourn` stays light.
+The names in `__all__` are the public API; everything else may change without notice. Each name is loaded when it is
+first used, so that `import sojourn` stays fast.
 """
 
 from importlib import import_module

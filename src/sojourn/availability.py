@@ -1,13 +1,13 @@
-"""Availability: when clients are there, what gets lost, how their rates change.
+"""Availability: when clients are online, which tasks are lost, and how service rates change.
 
-always     there all the time
-churn      there for an exponential time of mean `on`, away for one of mean `off`
-diurnal    there for `on` out of every `period`, each client at a phase of its own (`spread` of the period)
-table      there during given intervals, repeated every `period` where one is given
+always     online all the time
+churn      online for an exponential time of mean `on`, then away for an exponential time of mean `off`
+diurnal    online for `on` out of every `period`; each client has a phase of its own (`spread` of the period)
+table      online during given intervals, repeated every `period` where a period is given
 
-A client that leaves stops working: with leave=pause it goes on where it stopped, with leave=lose the task in service is
-lost. Tasks sent to an absent client wait in its queue. A lost task is replaced at once by a new one, so that C tasks
-stay in flight.
+A client that leaves stops working. With leave=pause it later goes on where it stopped; with leave=lose the task in
+service is lost. Tasks sent to an absent client wait in its queue. A lost task is replaced at once by a new one, so that
+C tasks stay in flight.
 
 A rate may drift and jump: a service of w units of work that begins at t ends at the t' at which the integral of the
 rate from t to t' is w. With a negative drift the integral is bounded: a service that needs more never ends, and keeps
@@ -39,7 +39,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Availability:
-    """What happens to the clients of some groups.
+    """When the clients of some groups are online, and what happens to their tasks and rates. Times are in seconds.
 
     >>> Availability.parse("churn(on=100, off=20, leave=lose)").leave
     'lose'
@@ -48,7 +48,7 @@ class Availability:
     name: str = "always"
     """One of `KINDS`."""
     on: float = math.nan
-    """churn: mean time there; diurnal: time there in each period."""
+    """churn: mean time online; diurnal: time online in each period."""
     off: float = math.nan
     """churn: mean time away."""
     period: float = math.inf
@@ -56,17 +56,20 @@ class Availability:
     spread: float = 1.0
     """diurnal: part of the period over which the clients' phases are spread evenly at random."""
     intervals: tuple[tuple[float, float], ...] = ()
-    """table: when the clients are there, as (from, to)."""
+    """table: when the clients are online, as pairs (from, to)."""
     leave: str = "pause"
     """What happens to the task in service when its client leaves: pause or lose."""
     loss: float = 0.0
     """Probability that a finished task is lost on its way back."""
     drift: float = 0.0
-    """Relative change of the rate per unit of time: rate * exp(drift * time), integrated over a service."""
+    """Relative change of the rate per second: the rate at time t is rate * exp(drift * t),
+    integrated over a service.
+    """
     changes: tuple[tuple[float, float], ...] = ()
-    """Jumps of the rate as (time, factor): from then on, also within a service, the fleet's rate times the factor."""
+    """Jumps of the rate as pairs (time, factor): from that time on, also within a service, the rate is the fleet's rate
+    times the factor."""
     groups: tuple[str, ...] | None = None
-    """Groups that it applies to; None = all."""
+    """Groups to which it applies; None = all."""
 
     def __post_init__(self) -> None:
         if self.name not in KINDS:
@@ -80,7 +83,9 @@ class Availability:
         for key in ("intervals", "changes"):
             self._check_pairs(key)
         if any(not (at >= 0 and math.isfinite(at) and 0 < factor < math.inf) for at, factor in self.changes):
-            raise InvalidInput(f"availability: changes are (time >= 0, factor > 0), got {short(str(self.changes))}")
+            raise InvalidInput(
+                f"availability: changes must be pairs (time >= 0, factor > 0), got {short(str(self.changes))}"
+            )
         if self.name == "churn" and not (0 < self.on < math.inf and 0 < self.off < math.inf):
             raise InvalidInput(f"availability churn needs mean times on and off > 0, got {self.on} and {self.off}")
         if self.name == "diurnal":
@@ -108,7 +113,7 @@ class Availability:
 
     @classmethod
     def parse(cls, text: str) -> "Availability":
-        """Read the text form of one availability for all groups."""
+        """Read the text form of an availability, which then applies to all groups."""
         name, options = parse_call("availability", text, _OPTIONS)
         return cls(name, **options)
 
@@ -125,7 +130,7 @@ class Availability:
 
 
 _Reader = Callable[[Any, str], Any]
-"""Takes a value and its name."""
+"""A reader: a function of a value and its name."""
 
 
 def _from_table(path: Path, given: Any) -> Availability:

@@ -1,7 +1,7 @@
-"""Calibration: measured constants with their intervals, the spectrum and what goes along it; constants.toml.
+"""Calibration: the measured constants of a training problem with their intervals and spectrum, as constants.toml.
 
-The file begins with the constants that a plan needs, so that it is a constants file like any other; how they were
-measured stands below in the table `calibration`. It holds no data.
+The file begins with the constants that a plan needs, so that it can be used like any other constants file. The table
+`calibration` below them says how they were measured. The file holds no data.
 """
 
 import json
@@ -25,16 +25,16 @@ from sojourn.version import __version__
 SCHEMA = 1
 CONTAINS = "no data: no examples, no labels, no gradients, no parameters of a model; only the numbers in this file"
 KEYS = ("A", "L", "sigma2", "G2")
-UNKNOWN = Measured(0.0, 0.0, 1.0)  # a part of which nothing is known
+UNKNOWN = Measured(0.0, 0.0, 1.0)  # used where nothing is known about a part from 0 to 1
 PLAIN = ("confidence", "clients", "asked", "gradients", "products", "exact")
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants of a training problem as measured."""
+    """The constants of a training problem as they were measured, with intervals; `sojourn.calibrate` returns one."""
 
     A: Measured
-    """First loss minus the lowest."""
+    """A: loss of the first model minus the lowest loss that was reached."""
     L: Measured
     """Largest over the points."""
     sigma2: Measured
@@ -44,47 +44,49 @@ class Calibration:
     confidence: float
     """Of the intervals, at least."""
     clients: int
-    """Clients in all."""
+    """Number of clients."""
     asked: int
-    """Of them, clients that computed gradients."""
+    """Number of clients that computed gradients."""
     gradients: int
-    """Stochastic gradients computed, training not counted."""
+    """Number of stochastic gradients computed, without those of the training itself."""
     products: int
-    """Products with a Hessian."""
+    """Number of Hessian-vector products computed."""
     exact: bool
-    """Whether losses and curvatures are those of all examples; false = of a random choice."""
+    """Whether losses and curvatures were computed on all examples; False = on a random sample of them."""
     still: int
-    """Of all clients, those whose gradients have no noise: a batch is all that they hold."""
+    """Number of clients whose gradients have no noise, because one batch holds all their examples."""
     largest_asked: Mapping[str, float]
-    """sigma2 and G2 of those that were asked, largest over points and clients."""
+    """sigma2 and G2 of the clients that computed gradients, largest over points and clients."""
     points: tuple[PointMeasured, ...]
-    """Where it was measured."""
+    """What was measured at each point of the training."""
     run: Mapping[str, str | int | float]
-    """Of what: data, partition, model, batch size and so on."""
+    """What the constants belong to: data, partition, model, batch size and so on."""
     lowest: LowestMeasured | None = None
-    """At the lowest loss; None in files of old."""
+    """What was measured at the lowest loss; None in files of older versions."""
     between: Measured = UNKNOWN
-    """Part of the problem that one speed group alone knows; 0 with all of 0 to 1 where nothing is known."""
+    """Part of the problem that only one speed group knows; where nothing is known, 0 with the interval from 0 to 1."""
 
     @property
     def constants(self) -> Constants:
-        """For the bounds."""
+        """The constants that the convergence bounds take."""
         return Constants(**{key: getattr(self, key).value for key in KEYS})
 
     def landscape(self, fleet: Fleet | None = None) -> Landscape:
-        """What the twin knows of the problem; in a fleet whose clients are equally fast no group knows more."""
+        """Return the Landscape that the twin plans with; if all clients of `fleet` are equally fast, no group knows
+        more.
+        """
         between = self.between
         if fleet is not None and len(set((1 / fleet.rate + fleet.link_time).tolist())) == 1:
             between = Measured(0.0, 0.0, 0.0)
         if not self.points or not all(one.eigenvalues and one.residuals for one in self.points):
             raise InvalidInput(
-                "a landscape needs points with curvatures, got none; measure anew with sojourn calibrate"
+                "a landscape needs points with curvatures, got none; measure again with sojourn calibrate"
             )
         parameters = whole(self.run.get("parameters", DIRECTIONS), "parameters", least=1)
         return measured_landscape(self.points, self.A, self.lowest, between, self.confidence, parameters)
 
     def landscape_if_any(self) -> Landscape | None:
-        """The same, or None where the loss does not curve upwards: no quadratic is like it."""
+        """Return the Landscape, or None where the loss does not curve upwards, so that no quadratic resembles it."""
         try:
             return self.landscape()
         except InvalidInput:
@@ -92,11 +94,11 @@ class Calibration:
 
     @property
     def notes(self) -> list[str]:
-        """What whoever uses the constants should know."""
+        """Return sentences that whoever uses the constants should know."""
         return _notes(self.asked, self.clients, self.still, self.largest_asked)
 
     def save(self, path: str | Path) -> None:
-        """Write constants.toml; a file that is there is replaced in one go."""
+        """Write constants.toml; an existing file is replaced as a whole."""
         write_text(path, "\n".join(_lines(self)) + "\n", "constants file")
 
     @classmethod
@@ -118,7 +120,7 @@ class Calibration:
             points = tuple(_point(table(one, "point")) for one in items(told["point"], "point"))
             still, largest = _of_clients(told)
             found |= {"points": points, "run": table(told["run"], "run"), "still": still, "largest_asked": largest}
-            if "between" in told:  # files of old have neither
+            if "between" in told:  # files of older versions have neither
                 found["between"] = _one(told["between"], "between")
             if "lowest" in told:
                 lowest = table(told["lowest"], "lowest")
@@ -126,11 +128,11 @@ class Calibration:
             return cls(**found)
         except (KeyError, InvalidInput) as error:
             raise UnreadableFile(
-                f"constants file {path} is not whole ({type(error).__name__}: {error}); measure anew"
+                f"constants file {path} is incomplete ({type(error).__name__}: {error}); measure again"
             ) from None
 
     def content(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return everything as plain values."""
         four = {key: getattr(self, key)._asdict() for key in KEYS}
         plain = {key: getattr(self, key) for key in (*PLAIN, "still", "largest_asked", "notes")}
         points = [_row(one) for one in self.points]
@@ -147,7 +149,7 @@ class Calibration:
 
 
 def notes_of(path: str | Path) -> list[str]:
-    """What a constants file that was measured says of its numbers; nothing for one that was not."""
+    """Return the notes in a constants file that was measured; an empty list for one written by hand."""
     told = read_toml(path, "constants file").get("calibration")
     if not isinstance(told, dict):
         return []
@@ -155,11 +157,13 @@ def notes_of(path: str | Path) -> list[str]:
         asked, clients = (whole(told.get(key, 0), key) for key in ("asked", "clients"))
         return _notes(asked, clients, *_of_clients(told))
     except InvalidInput as error:
-        raise UnreadableFile(f"constants file {path} is not whole ({error}); measure anew") from None
+        raise UnreadableFile(f"constants file {path} is incomplete ({error}); measure again") from None
 
 
 def _of_clients(told: dict[str, Any]) -> tuple[int, dict[str, float]]:
-    """How many have no noise, and the largest of those asked; files of old have neither."""
+    """Return how many clients have no noise, and the largest values of those asked; files of older versions have
+    neither.
+    """
     largest = table(told.get("largest_asked", {}), "largest_asked")
     return whole(told.get("still", 0), "still"), {key: number(value, key) for key, value in largest.items()}
 
@@ -169,23 +173,23 @@ def _notes(asked: int, clients: int, still: int, largest: Mapping[str, float]) -
     if asked < clients and largest:
         seen = ", ".join(f"{key} {value:.4g}" for key, value in largest.items())
         said.append(
-            f"{asked} of {clients} clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others "
-            f"were like these, of whom the largest have {seen}; L is that of the clients asked"
+            f"{asked} of {clients} clients computed gradients: sigma2 and G2 are extrapolated, as if the others "
+            f"were like these, whose largest values are {seen}; L is the largest of these clients"
         )
     elif asked < clients:
         said.append(
-            f"{asked} of {clients} clients were asked for gradients: sigma2, G2 and L are the largest of these, and "
+            f"{asked} of {clients} clients computed gradients: sigma2, G2 and L are the largest of these, and "
             "may be larger for the others"
         )
     if still and still == clients:
-        said.append("sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise")
+        said.append("sigma2 is 0: one batch holds all examples of a client, so its gradient has no noise")
     elif still:
-        said.append(f"{still} of {clients} clients have no noise: a batch is all that they hold")
+        said.append(f"{still} of {clients} clients have no noise: one batch holds all their examples")
     return said
 
 
 _MEANING = {
-    "A": "loss at the start minus the lowest that was reached; the least there is may be lower",
+    "A": "loss at the start minus the lowest loss reached; the true minimum may be lower",
     "L": "largest curvature at the points below, of the mean loss and of the clients' own",
     "sigma2": "variance of a stochastic gradient, largest over clients and points",
     "G2": "squared distance of a client's gradient from the mean gradient, largest over clients and points",
@@ -212,7 +216,7 @@ def _lines(found: Calibration) -> Iterator[str]:
     yield from _pairs(found.run)
     land = found.landscape_if_any()
     if land is not None:
-        yield "\n[calibration.landscape]  # what the twin knows"
+        yield "\n[calibration.landscape]  # what the twin plans with"
         yield from _pairs(land.content())
     for one in found.points:
         yield "\n[[calibration.point]]"
@@ -220,7 +224,7 @@ def _lines(found: Calibration) -> Iterator[str]:
 
 
 def _row(one: PointMeasured) -> dict[str, Any]:
-    """A point as plain values, without what files of old do not have."""
+    """Return a point as plain values, without what files of older versions do not have."""
     values = {item.name: _plain(getattr(one, item.name)) for item in fields(one)}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -230,7 +234,7 @@ def _lowest(one: LowestMeasured | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Measured numbers as tables, several of them as one table of lists."""
+    """Return a measured number as a table, and several of them as one table of lists."""
     if isinstance(value, Measured):
         return value._asdict()
     if isinstance(value, tuple) and value and isinstance(value[0], Measured):
@@ -243,7 +247,7 @@ def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML writes it."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_pairs(value))} }}"
     if isinstance(value, Sequence) and not isinstance(value, str):

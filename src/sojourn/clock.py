@@ -1,28 +1,29 @@
-"""Clock: timing that is asked task by task, where it depends on what training computes.
+"""Clock: timing that is computed task by task, because it depends on what training computes.
 
-`timing` implements it, `learning` is handed one. Most runs need none: their timing is a Trace before they begin.
+`timing` implements it, and `learning` receives one. Most runs need none: their timing is known as a Trace before they
+begin.
 """
 
 from typing import NamedTuple, Protocol
 
 
 class Task(NamedTuple):
-    """One task that has come back, or never will."""
+    """One task that has come back to the server, or that never will."""
 
     slot: int
-    """Its place among the tasks in flight, which the next one sent takes over."""
+    """Its slot among the tasks in flight; the next task sent takes it over."""
     client: int
-    """Who had it."""
+    """The client that had it."""
     prob: float
-    """Probability with which the client was drawn; NaN = it was named."""
+    """Probability with which the client was drawn; NaN = the client was named, not drawn."""
     dispatched_at: float
-    """Server clock when it left."""
+    """Server clock when the task was dispatched, in seconds."""
     started_at: float
     """When the client began to serve it."""
     applied_at: float
-    """Server clock now."""
+    """Server clock now, in seconds."""
     dispatched_step: int
-    """Updates applied before the model that it carries."""
+    """Number of updates in the model that the task carries."""
     applied_step: int
     """Updates applied before this one; -1 = never."""
     work: int
@@ -32,7 +33,7 @@ class Task(NamedTuple):
 
 
 class Clock(Protocol):
-    """Says which task ends next, and takes the one sent in its place."""
+    """Tells which task ends next, and accepts the task that is sent in its place."""
 
     @property
     def step(self) -> int:
@@ -42,7 +43,7 @@ class Clock(Protocol):
         """When the client began to serve the task in this slot; NaN = not yet."""
 
     def arrive(self) -> Task:
-        """The next task that ends; `send` must follow."""
+        """Return the next task that ends; the caller must then call `send`."""
 
     def send(self, client: int | None = None, work: int | None = None) -> int:
-        """Dispatch the next task: to `client`, or to whom the dispatcher chooses; returns the client."""
+        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client."""

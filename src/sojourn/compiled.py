@@ -1,4 +1,4 @@
-"""The one door to numba: hot loops are plain functions under `@compiled`, cached on disk, free of the GIL.
+"""The only module that imports numba: hot loops are plain functions under `@compiled`, cached on disk, without the GIL.
 
 numba's own cache watches the file of the compiled function only, not the files of the functions inlined into it. Ours
 lives in a folder named after the source of all files with compiled code, so a changed package never runs old code.
@@ -47,7 +47,7 @@ _FOLDER = _cache_folder()
 
 
 def cold(name: str) -> bool:
-    """Whether the compiled function of this name has still to be compiled (some seconds, once)."""
+    """Whether the function of this name has yet to be compiled, which takes some seconds once."""
     return not any(Path(_FOLDER).rglob(f"*{name}*.nbi"))
 
 
@@ -76,26 +76,29 @@ def inlined(function: Function) -> Function:
 
 
 def bare(function: Function) -> Function:
-    """Compile `function` without reference counts: it may not make arrays, and calls of it cost next to nothing.
+    """Compile `function` without reference counts: it may not create arrays, and calling it costs almost nothing.
 
-    Counting references to every array in the tuples that are passed makes a call of a compiled function cost too
-    much, which a simulator that calls ten of them a step cannot pay: an event of 100 clients takes 71 ns so, and 345
-    ns with references counted. numba has no public option for it. A numba without this one counts, and is right too.
+    numba counts references to every array in the tuples that are passed. That makes a call too expensive for a
+    simulator which makes ten calls per step: an event with 100 clients takes 71 ns without counting and 345 ns with it.
+    numba has no public option for this. A numba without the private option counts references, and gives the same
+    results.
     """
     return _compile(function, **_UNCOUNTED)
 
 
 def hot(function: Function) -> Function:
-    """The same, merged into its compiled callers: for the few functions that every step goes through."""
+    """Compile like `bare`, and merge the function into its compiled callers: for the few functions that every step
+    uses.
+    """
     return _compile(function, **_UNCOUNTED, forceinline=True)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def lesser(_: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
-    """The lesser of two pairs of non-negative integers, in the order of tuples, without a branch.
+    """Return the lesser of two pairs of non-negative integers, in the order of tuples, without a branch.
 
-    Written as two comparisons, the compiler makes a branch of it, which is dear where the outcome is random; as one
-    comparison of 128-bit numbers it does not.
+    From two comparisons the compiler makes a branch, which is slow where the outcome is random; from one comparison of
+    128-bit numbers it does not.
     """
     wide, half = ir.IntType(128), ir.IntType(64)
 
@@ -113,15 +116,15 @@ def lesser(_: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     return numba.types.UniTuple(integer, 2)(integer, integer, integer, integer), generate
 
 
-# What a draw of one's own looks like from outside: double draw(const double *numbers, int64 size, uint64 *key).
+# The C signature of a user's own draw: double draw(const double *numbers, int64 size, uint64 *key).
 _DRAW = numba.types.float64(
     numba.types.CPointer(numba.types.float64), numba.types.int64, numba.types.CPointer(numba.types.uint64)
 )
-_made: dict[Any, tuple[int, Any]] = {}  # what has an address must not be collected
+_made: dict[Any, tuple[int, Any]] = {}  # keeps functions whose address is in use from being collected
 
 
 def _compiled_as(what: str, function: Any, arguments: tuple[Any, ...], result: Any, rule: str) -> Any:
-    """A function of a stranger's compiled for these arguments; one sentence where that does not work."""
+    """Compile a user's function for these arguments; where that fails, raise an error of one sentence."""
     inner = function if hasattr(function, "py_func") else numba.njit(nogil=True, error_model="numpy")(function)
     try:
         inner.compile(arguments)
@@ -136,7 +139,7 @@ def _compiled_as(what: str, function: Any, arguments: tuple[Any, ...], result: A
 
 
 def draw_address(name: str, function: Any) -> int:
-    """The address of a law's compiled draw, `(numbers, key) -> (duration, next key)`."""
+    """Return the address of a law's compiled draw, `(numbers, key) -> (duration, next key)`."""
     if function not in _made:
         number, key = numba.types.float64, numba.types.uint64
         inner = _compiled_as(
@@ -159,7 +162,7 @@ def draw_address(name: str, function: Any) -> int:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_draw(_: Any, address: Any, values: Any, first: Any, size: Any, key: Any) -> Any:
-    """Call a draw by its address, with `size` numbers of `values` from `first` on: (duration, the next key)."""
+    """Call a draw by its address, with `size` numbers of `values` from `first` on; return (duration, next key)."""
     double, word = ir.DoubleType(), ir.IntType(64)
 
     def generate(context: Any, build: Any, signature: Any, words: Any) -> Any:
@@ -194,7 +197,9 @@ _CHOICE = numba.types.int64(
 
 
 def choice_address(name: str, function: Any, state: Any) -> int:
-    """The address of a dispatcher's compiled choice, `(state, finisher, key) -> (client, probability, next key)`."""
+    """Return the address of a dispatcher's compiled choice, `(state, finisher, key) -> (client, probability, next
+    key)`.
+    """
     if function not in _made:
         whole, number, bits = numba.types.int64, numba.types.float64, numba.types.uint64
         inner = _compiled_as(
@@ -254,7 +259,9 @@ def call_choice(
     step: Any,
     key: Any,
 ) -> Any:
-    """Call a choice by its address; in `numbers`, from `first` on, are the sampling of each client and the memory."""
+    """Call a choice by its address; `numbers` holds, from `first` on, the sampling of each client
+    and then the memory.
+    """
     double, word = ir.DoubleType(), ir.IntType(64)
 
     def generate(context: Any, build: Any, signature: Any, words: Any) -> Any:

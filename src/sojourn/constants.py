@@ -14,7 +14,7 @@ KEYS = ("A", "L", "B", "sigma2", "G2", "R2", "rho2")
 
 @dataclass(frozen=True)
 class Constants:
-    """A, L, and what makes up B = 2 (1 + rho^2) G^2 + sigma^2.
+    """The constants A and L, and either B itself or its parts: B = 2 (1 + rho^2) G^2 + sigma^2.
 
     >>> Constants(A=100, L=1, B=20).noise
     20.0
@@ -23,17 +23,19 @@ class Constants:
     """
 
     A: float
-    """Loss at the start minus the least loss."""
+    """Loss at the start minus the lowest possible loss."""
     L: float
     """Smoothness: Lipschitz constant of the clients' gradients."""
     B: float | None = None
-    """2 G^2 + sigma^2, where the two are not known apart."""
+    """2 G^2 + sigma^2, where the two are not known separately."""
     sigma2: float | None = None
     """Variance of a stochastic gradient (sigma^2)."""
     G2: float | None = None
-    """Squared distance of a client's gradient from the mean gradient, at most (G^2; M^2 in the extension)."""
+    """Upper bound of the squared distance between a client's gradient and the mean gradient (G^2; M^2 in the
+    extension).
+    """
     R2: float | None = None
-    """Squared norm of a gradient, at most; only the communication-aware bound needs it."""
+    """Upper bound of the squared norm of a gradient; only the communication-aware bound needs it."""
     rho2: float = 0.0
     """Strong growth: the variance of a stochastic gradient is at most sigma^2 + rho^2 |gradient|^2."""
 
@@ -56,9 +58,9 @@ class Constants:
         if self.B is not None and (self.sigma2 is not None or self.G2 is not None):
             raise InvalidInput("constants B and sigma2 or G2 exclude each other, got both; give sigma2 and G2, or B")
         if self.rho2 and not apart:
-            raise InvalidInput(f"constant rho2 ({self.rho2}) needs sigma2 and G2 apart, got B; give sigma2 and G2")
+            raise InvalidInput(f"constant rho2 ({self.rho2}) needs sigma2 and G2 separately, got B; give sigma2 and G2")
         if self.R2 is not None and not apart:
-            raise InvalidInput("constant R2 goes with sigma2 and G2 apart, got B; give sigma2 and G2, or leave R2 out")
+            raise InvalidInput("constant R2 needs sigma2 and G2 separately, got B; give sigma2 and G2, or leave R2 out")
         if not self.noise < math.inf:
             raise InvalidInput(f"2 (1 + rho2) G2 + sigma2 must be finite, got {self.noise}; give smaller constants")
         if self.noise <= 0:
@@ -75,7 +77,7 @@ class Constants:
 
     @classmethod
     def load(cls, path: str | Path) -> "Constants":
-        """Read a TOML file with A, L and B, or A, L, sigma2 and G2; R2 and rho2 where known."""
+        """Read a TOML file with A, L and B, or with A, L, sigma2 and G2; R2 and rho2 are optional."""
         content = read_toml(path, "constants file")
         unknown = [key for key in content if key not in KEYS and not isinstance(content[key], dict | str)]
         if unknown:
@@ -89,7 +91,7 @@ class Constants:
             raise InvalidInput(f"constants file {path}: {error}") from None
 
     def facts(self) -> dict[str, float]:
-        """What is stated, by key."""
+        """The constants that were given, by key."""
         stated = {key: getattr(self, key) for key in KEYS}
         return {key: value for key, value in stated.items() if value is not None and (key != "rho2" or value)}
 

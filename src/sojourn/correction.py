@@ -1,15 +1,15 @@
-"""Correction: how much an update counts, by how often its client's updates come.
+"""Correction: how much an update counts, depending on how often its client's updates arrive.
 
     factor of client i = (q_i / s_i)^c / sum_j s_j (q_j / s_j)^c
 
-q_i the client's weight in the objective, s_i its share of all updates, c the correction. c = 1: the long-run mean step
-is along the gradient of the objective, whoever is sampled and whoever is free. c = 0: every update counts alike, and
-clients count by their shares. c = 1/2 lies between. The sum makes the mean factor one, so that a step size means the
-same under every correction.
+q_i is the client's weight in the objective, s_i its share of all updates, c the correction. With c = 1 the long-run
+mean step is along the gradient of the objective, whoever is sampled and whoever is free. With c = 0 every update counts
+the same, so that clients count by their shares. c = 1/2 lies between. The sum makes the mean factor one, so that a step
+size means the same under every correction.
 
-For c = 1 the sum is that of the q, which is 1: the factor is q_i / s_i, the paper's 1 / (n p_i) where q_i = 1 / n and
-clients are drawn with p_i = s_i. Where not all shares are known, as along a trace recorded elsewhere, the sum is the
-running mean of (q_i / s_i)^c over the updates received.
+For c = 1 the sum is that of the q_i, which is 1, and the factor is q_i / s_i: the paper's 1 / (n p_i), where q_i = 1 /
+n and clients are drawn with p_i = s_i. Where not all shares are known, as in a trace recorded elsewhere, the sum is
+replaced by the running mean of (q_i / s_i)^c over the updates received.
 """
 
 from math import isfinite
@@ -23,7 +23,7 @@ from sojourn.types import Floats
 
 
 class Correction:
-    """Factors of updates, as they come."""
+    """Computes the factor of each update as it arrives."""
 
     def __init__(self, exponent: float, weights: Floats, share: Floats | None = None) -> None:
         self.exponent = exponent
@@ -32,16 +32,18 @@ class Correction:
         if share is not None and exponent not in (0.0, 1.0):
             self._mean = float((share * (weights / share) ** exponent).sum())
         self.seen = (0, 0.0)
-        """Updates received and the sum of their (q/s)^c, where the mean has to be estimated."""
+        """Number of updates received and the sum of their (q/s)^c, for when the mean has to be estimated."""
 
     def factor(self, client: int, share: float) -> float:
-        """Of an update of this client, whose share was believed to be this when its task was sent."""
+        """Return the factor of an update of `client`; `share` is its share of updates as believed when the task was
+        sent.
+        """
         if self.exponent == 0.0:
             return 1.0
         if not (isfinite(share) and share > 0):
             raise InvalidInput(
-                f"correction {self.exponent:g} needs the share of client {client}, its task has {share}; "
-                "use correction 0, or a trace that says it (column prob)"
+                f"correction {self.exponent:g} needs the share of client {client}, but its task has {share}; "
+                "use correction 0, or a trace with that share (column prob)"
             )
         if self.exponent == 1.0:
             return self._weight[client] / share
@@ -54,7 +56,7 @@ class Correction:
 
 
 def correction_of(algorithm: Any, plan: Plan) -> float:
-    """The exponent: named in the plan, or the algorithm's own; none for an algorithm that has no use for it."""
+    """Return the exponent: the plan's, or the algorithm's own; 0 for an algorithm that does not use one."""
     if not getattr(algorithm, "corrects", False):
         return 0.0
     own: float = algorithm.correction
@@ -62,7 +64,7 @@ def correction_of(algorithm: Any, plan: Plan) -> float:
 
 
 def client_factors(exponent: float, weights: Floats, share: Floats) -> Floats:
-    """Factors of all clients at once, where all shares are known.
+    """Return the factors of all clients at once, where all shares are known.
 
     >>> client_factors(1.0, np.array([0.5, 0.5]), np.array([0.8, 0.2]))
     array([0.625, 2.5  ])
@@ -72,5 +74,7 @@ def client_factors(exponent: float, weights: Floats, share: Floats) -> Floats:
 
 
 def client_shares(count: object, sampling: object) -> Floats:
-    """Shares of all clients where each group's clients are drawn with these probabilities: the paper's network."""
+    """Return the shares of all clients in the paper's network, where each group's clients are drawn with these
+    probabilities.
+    """
     return np.repeat(np.asarray(sampling, dtype=np.float64), np.asarray(count))

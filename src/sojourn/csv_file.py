@@ -1,4 +1,6 @@
-"""Tables as CSV files: numbers at full precision, written whole or not at all; every row as long as the head."""
+"""Tables as CSV files: numbers keep full precision, a file is written whole or not at all, rows are as long as the
+header.
+"""
 
 import csv
 import io
@@ -14,14 +16,15 @@ from sojourn.files import read_text, written
 from sojourn.folders import made
 from sojourn.shown import visible
 
-FORMULA = ("=", "+", "-", "@")  # with which a cell begins that a spreadsheet would compute
+FORMULA = ("=", "+", "-", "@")  # a spreadsheet would compute a cell that begins with one of these
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], read_back: bool = False) -> None:
-    """A table with a column for every key that a row has, for people and their spreadsheets.
+    """Write a table with a column for every key that some row has, for people and their spreadsheets.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front, and what would not print is shown as
-    what it is; numbers stay as they are. A file that is `read_back` by us is written as it is.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, and characters that do not print are
+    shown by their codes; numbers stay as they are. With `read_back`, for files that sojourn reads again, nothing is
+    changed.
     """
     content = list(rows)
     heads = list(dict.fromkeys(key for row in content for key in row))
@@ -32,8 +35,20 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], read_back: bool = F
         writer.writerows([shown(row.get(key)) for key in heads] for row in content)
 
 
+def csv_text(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    r"""Return such a table as text.
+
+    >>> csv_text(["name", "rate"], [["fast", 1 / 3], ["=1+1", None]])
+    "name,rate\nfast,0.3333333333333333\n'=1+1,\n"
+    """
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows([_guarded(value) for value in row] for row in (heads, *rows))
+    return file.getvalue()
+
+
 def read_lines(path: str | Path, what: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file with their numbers; what a damaged file is called goes into the sentence about it."""
+    """Read the lines of a CSV file with their numbers; `what` names the file in the error about a damaged one."""
     lines = csv.reader(io.StringIO(read_text(path, what), newline=""))
     try:
         for line in lines:
@@ -45,7 +60,9 @@ def read_lines(path: str | Path, what: str) -> Iterator[tuple[int, list[str]]]:
 def read_csv(
     path: str | Path, what: str, needed: Iterable[str] = (), way_out: str = "is it the right file?"
 ) -> list[dict[str, str]]:
-    """The rows of a CSV file by the names in its head, which must have those `needed`; an empty file has no rows."""
+    """Read the rows of a CSV file as dicts by the header, which must have the columns `needed`; an empty file has no
+    rows.
+    """
     head: list[str] = []
     rows: list[dict[str, str]] = []
     for number, line in read_lines(path, what):
@@ -68,7 +85,7 @@ def read_csv(
 
 
 def _guarded(value: Any) -> str:
-    r"""A cell in which no name or text is a formula.
+    r"""Return a cell that no spreadsheet takes for a formula.
 
     >>> _guarded("=1+1"), _guarded("-5"), _guarded(-5), _guarded("plain"), _guarded("\t=1+1")
     ("'=1+1", '-5', '-5', 'plain', '\\t=1+1')
@@ -84,7 +101,7 @@ def _guarded(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Numbers at full precision; nothing where there is none."""
+    """Return a value as text, numbers at full precision; None as an empty text."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float | np.floating):

@@ -1,6 +1,6 @@
 """What a dispatcher must define, and the table of dispatchers; one file per dispatcher in `sojourn.timing.dispatch`.
 
-A dispatcher of one's own is a frozen dataclass whose fields are its options:
+A dispatcher of your own is a frozen dataclass whose fields are its options:
 
     @register
     @dataclass(frozen=True)
@@ -11,8 +11,8 @@ A dispatcher of one's own is a frozen dataclass whose fields are its options:
         def choose(state, finisher, key):     # compiled; see `State`
             return ..., prob, key
 
-What it does not define is an error when it is registered. The package's own are imported when they are named: their
-compiled choices belong to the simulator.
+Registering a dispatcher that lacks one of these raises an error. The package's own dispatchers are imported when they
+are named, because their compiled choices belong to the simulator.
 """
 
 import math
@@ -39,7 +39,7 @@ REQUIRED = {
     "name": "its name in text",
     "choose": "(state, finisher, key) -> (client, probability, next key), compiled for the simulator",
 }
-"""What a dispatcher of one's own defines."""
+"""What a dispatcher of your own must define."""
 
 _TABLE: dict[str, "type[DispatcherKind]"] = {}
 
@@ -47,16 +47,16 @@ Kind = TypeVar("Kind", bound="type[DispatcherKind]")
 
 
 class State(NamedTuple):
-    """What a dispatcher of one's own sees when it chooses; it may change `memory`, and nothing else."""
+    """What a dispatcher of your own sees when it chooses; it may change `memory` and nothing else."""
 
     tasks: Integers
-    """Of each client: tasks that it has been sent and that have not ended."""
+    """Per client: number of tasks that were sent to it and have not ended."""
     idle: Integers
-    """Clients without a task, in no order."""
+    """The clients without a task, in no particular order."""
     sampling: Floats
-    """Of each client: the plan's sampling probability."""
+    """Per client: the plan's sampling probability."""
     memory: Floats
-    """Numbers of its own, kept from one choice to the next: at first what its method `memory` says."""
+    """Numbers that the dispatcher keeps from one choice to the next; they begin as its method `memory` returns them."""
     clock: float
     """The time."""
     step: int
@@ -65,43 +65,48 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class DispatcherKind:
-    """Who gets the next task; `REQUIRED` says what a dispatcher of one's own defines."""
+    """Decides who gets the next task; `REQUIRED` lists what a dispatcher of your own must define."""
 
     name: ClassVar[str]
     queued: ClassVar[bool] = True
-    """Whether tasks wait in queues at their clients; False = the server acts by itself (only the package's can)."""
+    """Whether tasks wait in queues at their clients; False = the server acts on its own (only the package's dispatchers
+    can).
+    """
 
     def check(self, fleet: Fleet, plan: Plan) -> None:
-        """An error where fleet and plan do not go with it."""
+        """Raise an error if the dispatcher cannot serve this fleet and plan."""
 
     def memory(self, clients: int) -> tuple[float, ...]:
-        """Numbers that `choose` finds in `state.memory` at first: the options, in their order."""
+        """Return the numbers that `choose` finds in `state.memory` at the start: by default the options, in their
+        order.
+        """
         return tuple(float(getattr(self, item.name)) for item in fields(self))
 
     @staticmethod
     def choose(state: State, finisher: int, key: np.uint64) -> tuple[int, float, np.uint64]:
-        """The client that gets the next task, the probability with which it was drawn, the stream's next key.
+        """Return the client that gets the next task, the probability with which it was drawn, and the stream's next
+        key.
 
-        `finisher` is the client whose task has just ended. The function is compiled by numba; `sojourn.random` has
-        numbers from a key.
+        `finisher` is the client whose task has just ended. numba compiles the function; `sojourn.random` turns a key
+        into random numbers.
         """
         raise NotImplementedError
 
     def check_time(self, key: str) -> None:
-        """An error unless the option is a time."""
+        """Raise an error unless the option is a time."""
         value = getattr(self, key)
         if not (math.isfinite(value) and value >= 0):
             raise InvalidInput(f"dispatcher {self.name}: {key} must be non-negative and finite, got {value}")
 
     def check_count(self, key: str) -> None:
-        """An error unless the option is a number of clients or tasks, or None."""
+        """Raise an error unless the option is a number of clients or tasks, or None."""
         count = getattr(self, key)
         if count is not None and not (1 <= count <= MOST_TASKS and count == int(count)):
             raise InvalidInput(f"dispatcher {self.name}: {key} must be a whole number of at least 1, got {count}")
 
 
 def register(dispatcher: Kind) -> Kind:
-    """Add a dispatcher to those that can be named; what it does not define is an error."""
+    """Class decorator: make a dispatcher available by its name; raise an error if it does not define everything."""
     check_complete(dispatcher)
     name = dispatcher.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
@@ -117,7 +122,7 @@ def register(dispatcher: Kind) -> Kind:
 
 
 def check_complete(dispatcher: object) -> None:
-    """An error that names all that is missing where a class does not define a whole dispatcher."""
+    """Raise an error that names everything that a dispatcher class does not define."""
     if not (isinstance(dispatcher, type) and issubclass(dispatcher, DispatcherKind)):
         raise InvalidInput(
             f"a dispatcher must be a class derived from sojourn.dispatching.DispatcherKind, got {dispatcher!r}"
@@ -129,9 +134,9 @@ def check_complete(dispatcher: object) -> None:
             "write @dataclass(frozen=True) above it"
         )
     if dispatcher.__module__ == HOMES.get(getattr(dispatcher, "name", "")):
-        return  # one of the package's, whose choice is a branch of the engine
+        return  # one of the package's dispatchers, whose choice is a branch of the engine
     if not dispatcher.queued:
-        raise InvalidInput(f"dispatcher {dispatcher.__name__}: queued must be True for a dispatcher of one's own")
+        raise InvalidInput(f"dispatcher {dispatcher.__name__}: queued must be True for a dispatcher of your own")
     missing = [
         f"{key} ({what})"
         for key, what in REQUIRED.items()
@@ -142,7 +147,7 @@ def check_complete(dispatcher: object) -> None:
 
 
 def dispatcher_class(name: str) -> type[DispatcherKind]:
-    """The class of a dispatcher by its name."""
+    """Return the class of a dispatcher by its name."""
     if name in HOMES:
         import_module(HOMES[name])
     if name not in _TABLE:
@@ -152,7 +157,7 @@ def dispatcher_class(name: str) -> type[DispatcherKind]:
 
 
 def own_dispatcher(text: str) -> DispatcherKind | None:
-    """The dispatcher of one's own that a text describes; None where it names one of the package's, or none."""
+    """Return the user's own dispatcher that a text describes; None if the text names one of the package's, or none."""
     name, bracket, rest = text.strip().partition("(")
     if name.strip() in _TABLE and name.strip() not in HOMES:
         text = f"{place(_TABLE[name.strip()])}{bracket}{rest}"
@@ -165,7 +170,7 @@ def own_dispatcher(text: str) -> DispatcherKind | None:
 
 
 def made(name: str, options: Mapping[str, Any]) -> DispatcherKind:
-    """One of the package's dispatchers, with the options that were given."""
+    """Return one of the package's dispatchers, with the options that were given."""
     found = dispatcher_class(name)
     known = {item.name for item in fields(found)}
     for key, value in options.items():
@@ -175,5 +180,5 @@ def made(name: str, options: Mapping[str, Any]) -> DispatcherKind:
 
 
 def place(dispatcher: type[DispatcherKind]) -> str:
-    """Where a class is: `package.module:Class`."""
+    """Return where a class is defined: `package.module:Class`."""
     return f"{dispatcher.__module__}:{dispatcher.__qualname__}"

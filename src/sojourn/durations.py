@@ -1,14 +1,15 @@
-"""Durations as people write them: `90s`, `1h`, `2 days`, `1h 30min`; a plain number is one of seconds.
+"""Durations as people write them: `90s`, `1h`, `2 days`, `1h 30min`; a plain number counts seconds.
 
-A fleet's rates are per second, unless its file has a `time_unit`; then they are turned into those when it is read. So a
-unit of time is a second everywhere, and whoever means another unit by their rates may leave all units out.
+A fleet's rates are per second. Rates in a file with a `time_unit` are converted when it is read, so that the unit of
+time is a second everywhere. If you think of your rates in another unit, leave out all units and read times in yours.
 """
 
+import difflib
 import math
 import re
 
 from sojourn.errors import InvalidInput
-from sojourn.shown import quoted
+from sojourn.shown import quoted, short
 
 SECONDS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
@@ -22,7 +23,7 @@ _PART = re.compile(r"\s*([0-9.][0-9._]*(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]+)\s*,?"
 
 
 def seconds(given: str | float, what: str = "time") -> float:
-    """The seconds of a duration.
+    """Return a duration in seconds.
 
     >>> seconds("90s"), seconds("1h 30min"), seconds("2 days"), seconds("1e3"), seconds(5)
     (90.0, 5400.0, 172800.0, 1000.0, 5.0)
@@ -40,13 +41,14 @@ def seconds(given: str | float, what: str = "time") -> float:
         if part is None or part[2].lower() not in SECONDS:
             raise InvalidInput(
                 f"{what} must be a number, or a duration such as 90s, 1h, 2 days or 1h 30min, got {quoted(given)}"
+                f"{_meant(text, part)}"
             )
         total, at = total + _number(part[1], given, what) * SECONDS[part[2].lower()], part.end()
     return total
 
 
 def seconds_of_unit(unit: str) -> float:
-    """How many seconds a unit of time has.
+    """Return how many seconds a unit of time has.
 
     >>> seconds_of_unit("h"), seconds_of_unit("minutes")
     (3600.0, 60.0)
@@ -58,7 +60,7 @@ def seconds_of_unit(unit: str) -> float:
 
 
 def shown(value: float) -> str:
-    """A duration as a person reads it.
+    """Return a duration as text for a person.
 
     >>> shown(90.0), shown(5400.0), shown(0.25), shown(200_000.0)
     ('1.5 min', '1.5 h', '0.25 s', '2.31 days')
@@ -67,6 +69,15 @@ def shown(value: float) -> str:
         if math.isfinite(value) and abs(value) >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value:.3g} s"
+
+
+def _meant(text: str, part: re.Match[str] | None) -> str:
+    """Return the duration that was probably meant, as the end of a sentence; empty if there is none."""
+    unit = "" if part is None else part[2].lower()
+    near = ["min"] if unit == "m" else difflib.get_close_matches(unit, SECONDS, n=1)
+    if part is None or not near:
+        return ""
+    return f"; did you mean {short(text[: part.start(2)] + near[0] + text[part.end(2) :])}?"
 
 
 def _number(text: str, given: object, what: str) -> float:

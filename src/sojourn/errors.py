@@ -1,15 +1,15 @@
-"""What goes wrong, said in one sentence: name, rule, value, way out."""
+"""Errors, each with a message of one sentence: name, rule, value, way out."""
 
 from sojourn.shown import short
 
-MOST = 500  # characters of a sentence
+MOST = 500  # characters of a message at most
 
 
 class SojournError(Exception):
     """Base of every error that sojourn raises on purpose; its text is meant for the user.
 
-    It quotes what was given, which may be anything: what is too long loses its middle, and what would not print is
-    shown as what it is.
+    The text may quote any input. A text that is too long loses its middle, and characters that do not print are shown
+    by their codes.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -17,18 +17,18 @@ class SojournError(Exception):
 
 
 class InvalidInput(SojournError, ValueError):
-    """A value from outside breaks a rule; the message says which, what was given, and the way out."""
+    """An input breaks a rule; the message says which rule, what was given, and what to do instead."""
 
 
 class UnreadableFile(SojournError, OSError):
-    """A file is missing, truncated, foreign, or written by a newer sojourn."""
+    """A file is missing, truncated, of another kind, or written by a newer sojourn."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class UnwritableFile(SojournError, OSError):
-    """A file cannot be written: its place is missing, full, read-only, or another process is writing it."""
+    """A file cannot be written: the folder is missing, full or read-only, or another process is writing the file."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

@@ -1,11 +1,13 @@
-"""The front door to training: fleets, plans, models, data and algorithms are objects; results are, too.
+"""The front door to training: you pass fleets, plans, models, data and algorithms as objects, and get results as
+objects.
 
-Everything here is also on the command line, with files: an object is given a text under which every room finds it
-(see `own_code`), a file is its serialisation.
+The command line offers the same functions, with files in place of objects. Inside, every object gets a text under which
+the other modules find it (see `own_code`).
 """
 
 import inspect
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 MOST_LABEL = 200
-_CALLED: ContextVar[dict[str, Any] | None] = ContextVar("called", default=None)  # in this call, by what
+_CALLED: ContextVar[dict[str, Any] | None] = ContextVar("called", default=None)  # objects of this call, by their text
 
 
 def train(
@@ -50,20 +52,28 @@ def train(
     tune: bool = False,
     **keys: Any,
 ) -> Run:
-    """Train a model over a fleet on the virtual clock.
+    """Train a model over a fleet on a simulated clock, and return the finished Run.
 
-    `plan` is a Plan, what `make_plan` returned, or a plan file; uniform with one task per client where not given.
-    `keys` are those of a run (docs/files.md), with objects where the command line has texts:
+    `fleet` is a Fleet or a fleet file. `plan` is a Plan, the result of `make_plan`, or a plan file; by default sampling
+    is uniform, with as many tasks in flight as there are clients. `keys` are the keys of a run (docs/files.md lists
+    them all), such as `time` in seconds or `steps` for the length of the run. Some take objects as well as texts:
 
     - `model`: an nn.Module class, an instance, a function of the Dataset, or a text such as `cnn`
     - `data`: a Dataset, a pair of arrays (x, y), a map-style PyTorch dataset, or a text such as `digits`
     - `algorithm`: an object such as `sojourn.algorithms.FedBuff(size=10)`, or its text
     - `partition`, `loss`, `metrics`: functions, or texts
 
-    `trace` is learnt along instead of a timing simulated now. The run lies in `folder`; without one, in a temporary
-    folder that goes with the object. With `resume` it goes on where it stopped; `overwrite` replaces a run that is
-    there. Ctrl-C stops it, with a checkpoint: the Run that is returned is then not complete. With `tune` the step size
-    is chosen first, as `sojourn.tune` does, by trials that lie in the run's folder.
+    The other arguments say how to run it:
+
+    - `folder`: where to store the run; by default a temporary folder, which is deleted together with the Run object
+    - `trace`: a Trace or its file to train along; by default the timing is simulated now
+    - `resume`: go on where the run in `folder` stopped
+    - `overwrite`: replace the run in `folder`
+    - `progress`: True shows a bar, False shows nothing; a function is called with (done, total, metrics)
+    - `checkpoint_seconds`: time between two checkpoints, in seconds or as `"5min"`
+    - `tune`: choose the step size first, as `sojourn.tune` does, by trials that are stored in the run's folder
+
+    Ctrl-C stops the run and writes a checkpoint; the Run that is returned then has `complete` False.
 
     >>> fleet = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
     >>> train(fleet, steps=20, partition="iid", progress=False).complete
@@ -78,6 +88,7 @@ def train(
     elif trace is not None and not isinstance(trace, Trace):
         raise InvalidInput(f"trace must be a Trace or the name of its file, got {quoted(trace)}; see sojourn.simulate")
     config = TrainConfig.of(given, "train")
+    _warn_of_tuning(config, tune)
     with _place(folder) as (place, temporary):
         _one_thread()
         if tune:
@@ -111,13 +122,23 @@ def tune(
     jobs: int | None = None,
     **keys: Any,
 ) -> "TunedPlan":
-    """The step size of a plan, and where asked its correction and buffer, by short paired runs on held-out examples.
+    """Choose the step size of a plan by short paired runs on held-out examples; on request its correction and buffer
+    too.
 
-    Seven step sizes around `guess`, a factor of 2 apart, are trained for a ninth of the budget, the best third of them
-    for a third of it, the best of these for all of it; the grid grows where the best lies at its edge. `keys` are those
-    of a run, as for `train`; `time` or `steps` is the budget. Without a guess that of the plan is taken, or else a wide
-    grid around 0.1 comes first. Called again with the same folder, only what is missing is trained. What is returned
-    can be handed to `train` as the plan.
+    Seven step sizes around `guess`, a factor of 2 apart, are trained for a ninth of the budget; the best third of them
+    for a third of the budget, and the best of these for all of it. The grid grows where the best step size lies at its
+    edge.
+
+    - `guess`: where to look; by default the plan's step size, or else a wide grid around 0.1 comes first
+    - `corrections`, `buffers`: values of the plan's correction and buffer to try as well
+    - `seeds`: how many seeds, or which
+    - `holdout`: share of the training examples that the trials are judged on, from 0 to 1
+    - `folder`: where the trials are stored; called again with the same folder, the function trains only what is missing
+    - `jobs`: processes that train at the same time; by default one per core
+    - `keys`: the keys of a run, as for `train`; `time` (seconds) or `steps` is the budget
+
+    Returns a TunedPlan, which can be passed to `train` as the plan. It remembers the algorithm: `train` uses that one
+    unless another is named.
     """
     from sojourn.experiments.cells import seeds_of
     from sojourn.experiments.comparison import FIRST_TUNING_SEED
@@ -144,18 +165,32 @@ def compare(
     tuning: Mapping[str, Any] | None = None,
     target: str | None = None,
     baseline: str | None = None,
+    dispatch: str | None = None,
     folder: str | Path | None = None,
     jobs: int | None = None,
     on: str = "here",
     address: str | None = None,
     **keys: Any,
 ) -> Comparison:
-    """Compare algorithms and plans fairly: the same data, first model, batches and service times, each at its best.
+    """Compare algorithms and plans fairly: the same data, first model, batches and service times for all.
 
-    Each of `algorithms` is an Algorithm, its text, a Plan (then trained by Generalized AsyncSGD), a pair of both, or a
-    dict of keys in which it differs; a mapping names them. `keys` are those of a run, the same for all, as for `train`.
-    With `step_sizes` every algorithm is tuned over this grid on held-out examples and seeds of their own; `tuning` are
-    more keys of the table [tuning]. Called again with the same folder, only what is missing is trained.
+    - `algorithms`: a list of what to compare. Each entry is an Algorithm, its text, a Plan (which Generalized AsyncSGD
+      then trains), a pair of an algorithm and a plan, or a dict of the keys in which it differs. A mapping gives them
+      names.
+    - `seeds`: how many seeds to train each with, or which
+    - `step_sizes`: a grid over which every algorithm is tuned, on held-out examples and with seeds of their own;
+      without it nothing is tuned
+    - `tuning`: other keys of the table [tuning] in a comparison file, as a dict
+    - `target`: a value to reach, such as `"accuracy=0.9"`; the result says what reaching it cost
+    - `baseline`: the entry that the others are compared with; by default the first
+    - `dispatch`: one dispatcher for all: `"same"`, the baseline's, or one by name, such as `"idle"`; by default each
+      algorithm has its own
+    - `folder`: where the runs are stored; called again with the same folder, the function trains only what is missing
+    - `jobs`: processes that train at the same time; by default one per core
+    - `on`, `address`: `"here"`, or `"ray"` and the address of a Ray cluster
+    - `keys`: the keys of a run, the same for all, as for `train`
+
+    Returns a Comparison.
     """
     from sojourn.experiments.compare import compare as work
     from sojourn.experiments.comparison import ComparisonSpec
@@ -166,7 +201,8 @@ def compare(
     }
     content["algorithm"] = _entries(fleet, algorithms)
     content["tuning"] = {**(tuning or {}), **({"step_sizes": list(step_sizes)} if len(step_sizes) else {})}
-    content |= {key: value for key, value in {"target": target, "baseline": baseline}.items() if value is not None}
+    words = {"target": target, "baseline": baseline, "dispatch": dispatch}
+    content |= {key: value for key, value in words.items() if value is not None}
     described = ComparisonSpec.of(content, "compare")
     with _place(folder) as (place, temporary):
         compared = work(described, place, jobs=jobs, on=on, address=address)
@@ -184,7 +220,11 @@ def sweep(
     address: str | None = None,
     **keys: Any,
 ) -> Sweep:
-    """Train every combination of the grid's values with every seed; `grid` and `keys` are those of a run."""
+    """Train every combination of the values in `grid` with every seed, and return a Sweep of the runs.
+
+    `grid` maps keys of a run to lists of values: `{"step_size": [0.1, 0.3], "batch_size": [16, 32]}`. `keys` are the
+    keys that all runs share, as for `train`; `seeds`, `folder`, `jobs`, `on` and `address` are as for `compare`.
+    """
     from sojourn.experiments.cells import seeds_of
     from sojourn.experiments.sweep import Grid, runs_of
     from sojourn.experiments.sweep import sweep as work
@@ -209,9 +249,19 @@ def calibrate(
     confidence: float = 0.95,
     **keys: Any,
 ) -> Calibration:
-    """Measure the constants A, L, sigma^2 and G^2 of a model on its data and clients; `keys` as for `train`.
+    """Measure the constants A, L, sigma^2 and G^2 of a model on its data and clients.
 
-    `calibrate(...).constants` is what `goal` and the planner take.
+    The measurement trains a little and measures at some points on the way:
+
+    - `gradients`: stochastic gradients for noise and heterogeneity, over all points
+    - `points`: how many points of the training to measure at
+    - `directions`: leading directions of the curvature
+    - `examples`: how many examples losses and curvatures are computed on; all, where there are fewer
+    - `confidence`: level of the intervals, from 0 to 1
+    - `keys`: the keys of a run, as for `train`
+
+    Returns a Calibration. Pass `calibrate(...).constants` to `goal`, or `calibrate(...).landscape(fleet)` to
+    `make_plan`.
     """
     from sojourn.experiments.training import calibrated
     from sojourn.learning.calibrate.calibrate import Effort
@@ -223,7 +273,7 @@ def calibrate(
 
 
 def run_keys(fleet: Any, plan: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a run, with texts for objects; a call begins with them."""
+    """Return the keys of a run, with a text in place of each object. Every call of the front door begins here."""
     _CALLED.set({})
     given = {"fleet": _fleet(fleet), **{key: _text(key, keys[key]) for key in sorted(keys)}}
     if plan is not None:
@@ -253,7 +303,7 @@ def _plan(fleet: Any, given: Any) -> str:
 
 
 def _text(key: str, value: Any) -> Any:
-    """What stands for a value in a configuration: itself, or the text of an object."""
+    """Return what stands for a value in a configuration: the value itself, or the text of an object."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Path):
@@ -279,7 +329,9 @@ def _text(key: str, value: Any) -> Any:
 
 
 def _handed(thing: Any, label: str) -> str:
-    """Hand an object over; others of the same label in the same call, as two lambdas, are numbered."""
+    """Hand an object over and return its text; objects that share a label in one call (two lambdas,
+    say) are numbered.
+    """
     called = _CALLED.get()
     name, number = label, 1
     while called is not None and called.setdefault(name, thing) is not thing:
@@ -289,14 +341,14 @@ def _handed(thing: Any, label: str) -> str:
 
 
 def _label(thing: Any) -> str:
-    """What an object is called: where it was defined, and what it is there."""
+    """Return the label of an object: the module that defines it, and its name there."""
     named = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     name = f"{named.__module__}.{named.__qualname__}".replace("<", "").replace(">", "")
     return name if named is thing else f"{name}-object"
 
 
 def algorithm_text(given: Any) -> str:
-    """The text of an algorithm, by which its object can be made again; one's own is handed over as it is.
+    """Return the text of an algorithm, from which the same object can be made again; your own is handed over as it is.
 
     >>> from sojourn.learning.algorithms.fedbuff import FedBuff
     >>> algorithm_text(FedBuff(size=3)), algorithm_text("asyncsgd")
@@ -307,7 +359,8 @@ def algorithm_text(given: Any) -> str:
     made: Algorithm = checked(given, short(repr(given), MOST_LABEL))
     if getattr(made, "server", ServerStep()) != ServerStep():
         raise InvalidInput(
-            f"the step of {made.name} is the run's: leave its server out, and give step_size, server and schedule"
+            f"the server step of {made.name} belongs to the run: leave server out of it, and give step_size, server "
+            "and schedule"
         )
     options = ", ".join(f"{key}={_word(value)}" for key, value in _changed(made).items())
     if ALGORITHMS.get(made.name) is type(made):
@@ -316,7 +369,7 @@ def algorithm_text(given: Any) -> str:
 
 
 def _changed(made: Any) -> dict[str, Any]:
-    """Fields that are not what they are by default."""
+    """Return the fields whose values differ from their defaults."""
     found = {}
     for item in fields(made) if is_dataclass(made) else ():
         default = item.default if item.default_factory is MISSING else item.default_factory()
@@ -330,7 +383,7 @@ def _word(value: Any) -> str:
 
 
 def _entries(fleet: Any, given: Sequence[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tables [[algorithm]] of a comparison."""
+    """Return the tables [[algorithm]] of a comparison."""
     if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
         raise InvalidInput(f"algorithms must be a list of algorithms and plans, got {quoted(given)}; write [..., ...]")
     named = given.items() if isinstance(given, Mapping) else ((None, one) for one in given)
@@ -353,9 +406,21 @@ def _entry(fleet: Any, one: Any) -> dict[str, Any]:
     return {"algorithm": algorithm_text(one)}
 
 
+def _warn_of_tuning(config: TrainConfig, tune: bool) -> None:
+    """Warn of a plan whose step size was tuned for another algorithm."""
+    from sojourn.learning.run.build import fleet_and_plan
+    from sojourn.learning.run.tuned_for import tuned_for_another
+
+    if config.plan is None or tune:
+        return
+    note = tuned_for_another(fleet_and_plan(config)[1], config.algorithm, config.step_size)
+    if note is not None:
+        warnings.warn(note, stacklevel=3)
+
+
 @contextmanager
 def _place(folder: str | Path | None) -> Iterator[tuple[Path, bool]]:
-    """Where to work, and whether it goes with the result; a place that nobody named goes with an error, too."""
+    """Give a folder to work in, and whether it is temporary; a temporary folder is also removed after an error."""
     place = Path(mkdtemp(prefix="sojourn-") if folder is None else folder)
     try:
         yield place, folder is None
@@ -366,7 +431,7 @@ def _place(folder: str | Path | None) -> Iterator[tuple[Path, bool]]:
 
 
 def _bar(name: str, progress: Progress | bool) -> AbstractContextManager[Any]:
-    """A bar on a terminal, unless somebody else is told."""
+    """Return a progress bar for a terminal, unless the caller gave a function or wants none."""
     if callable(progress) or not progress:
         return nullcontext()
     from sojourn.report import bars

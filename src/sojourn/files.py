@@ -1,8 +1,8 @@
-"""One way to read and to write files: whole or not at all, and one sentence about what is wrong.
+"""Read and write files whole or not at all; every error is one sentence.
 
-A file is written as `NAME.partial` beside its place and gets its name when all of it is on the disk, so that neither a
-kill nor an error leaves half a file or harms the one that was there. The partial file is locked while it is written: a
-second writer waits a moment and is then refused, and what a killed one left behind is taken over by the next.
+A file is written as `NAME.partial` in the same folder and renamed once all of it is on the disk. So neither a killed
+process nor an error leaves half a file or damages the previous one. The partial file is locked while it is written: a
+second writer waits a moment and is then refused. The next writer takes over what a killed writer left behind.
 """
 
 import errno
@@ -24,18 +24,18 @@ MOST = 2**30  # bytes of a file that is read whole
 MOST_TOML = 2**24  # the parser is written in Python, and slow
 DEEPEST = 100  # levels of nesting in a JSON or TOML file
 LOCK = "lock"
-MOMENT = 0.1  # seconds that a mere look at a lock takes at most
-PATIENCE = 2.0  # seconds that another writer of the same file gets to end
-_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # said by disks that know none
+MOMENT = 0.1  # seconds at most to check a lock
+PATIENCE = 2.0  # seconds to wait for another writer of the same file
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of file systems without locks
 
 
 class Busy(InvalidInput):
-    """Another process is there."""
+    """Another process holds the file or folder."""
 
 
 @contextmanager
 def written(path: str | Path, what: str = "file") -> Iterator[Path]:
-    """A path to write to in place of `path`; at the end of the block it becomes `path`, after an error it is removed.
+    """Give a path to write to. At the end of the block it is renamed to `path`; after an error it is removed.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def written(path: str | Path, what: str = "file") -> Iterator[Path]:
         if _stream(place):
             yield place
             return
-        place = Path(os.path.realpath(place))  # a link stays one: what it leads to is replaced
+        place = Path(os.path.realpath(place))  # a link stays a link: the file that it points to is replaced
         partial = Path(f"{place}{PARTIAL}")
         held = _claim(partial, _written_by_another(place), PATIENCE)
         try:
@@ -82,7 +82,7 @@ def write_json(path: str | Path, content: Any, what: str = "file") -> None:
 
 @contextmanager
 def writing(path: str | Path, what: str = "file") -> Iterator[None]:
-    """Say in one sentence why the block could not write."""
+    """Turn an error of the block into one sentence that says why it could not write."""
     try:
         yield
     except SojournError:
@@ -112,7 +112,7 @@ def tidy(folder: Path) -> None:
 
 
 def read_bytes(path: str | Path, what: str = "file", most: int = MOST) -> bytes:
-    """The content of a file; a missing, unreadable or far too large one is refused in one sentence."""
+    """Return the content of a file; a missing, unreadable or far too large file raises an error of one sentence."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(most + 1)
@@ -121,7 +121,7 @@ def read_bytes(path: str | Path, what: str = "file", most: int = MOST) -> bytes:
     except IsADirectoryError:
         raise UnreadableFile(f"{what} {path} is a folder; name the file in it") from None
     except PermissionError:
-        raise UnreadableFile(f"{what} {path} may not be read; check its permissions") from None
+        raise UnreadableFile(f"{what} {path} cannot be read for lack of permission; check its permissions") from None
     except (OSError, ValueError) as error:  # a path may hold a zero character, which is a ValueError
         raise UnreadableFile(f"{what} {path} cannot be read: {_reason(error)}; check the path") from None
     if len(content) > most:
@@ -130,15 +130,23 @@ def read_bytes(path: str | Path, what: str = "file", most: int = MOST) -> bytes:
 
 
 def read_text(path: str | Path, what: str = "file", most: int = MOST) -> str:
-    """The content of a text file in UTF-8."""
+    """Return the content of a text file in UTF-8."""
+    content = read_bytes(path, what, most)
     try:
-        return read_bytes(path, what, most).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
+        if is_binary(content):
+            raise UnreadableFile(f"{what} {path} is not a text file; is it the right file?") from None
         raise UnreadableFile(f"{what} {path} is not UTF-8 text; save it as UTF-8") from None
 
 
+def is_binary(content: bytes) -> bool:
+    """Whether the content of a file is no text; UTF-16 is text, although it holds zero bytes."""
+    return b"\0" in content and not content.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
 def read_json(path: str | Path, what: str = "file", most: int = MOST) -> Any:
-    """The content of a JSON file."""
+    """Return the content of a JSON file."""
     text = read_text(path, what, most)
     try:
         content = json.loads(text)
@@ -148,7 +156,7 @@ def read_json(path: str | Path, what: str = "file", most: int = MOST) -> Any:
 
 
 def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> dict[str, Any]:
-    """The content of a TOML file."""
+    """Return the content of a TOML file."""
     text = read_text(path, what, most)
     if _dotted(text):
         raise UnreadableFile(f"{what} {path} is nested more than {DEEPEST} levels deep; is it the right file?")
@@ -161,7 +169,9 @@ def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> di
 
 @contextmanager
 def claimed(path: Path, busy: str) -> Iterator[None]:
-    """Hold a file, which is gone at the end; one that another process keeps is refused with the sentence `busy`."""
+    """Hold a lock file and remove it at the end; if another process holds it, raise an error with
+    the sentence `busy`.
+    """
     held = _claim(path, busy, PATIENCE)
     try:
         yield
@@ -172,7 +182,7 @@ def claimed(path: Path, busy: str) -> Iterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from working in the same folder; a block that fails leaves no lock that was not there."""
+    """Keep other processes from working in the same folder; a block that fails leaves no new lock file behind."""
     with writing(folder / LOCK, "the lock"):
         lock, new = folder / LOCK, not (folder / LOCK).exists()
         held = _claim(lock, f"another process is training in {folder}; wait for it, or name another folder", MOMENT)
@@ -202,9 +212,10 @@ def _held(path: Path) -> bool:
 
 
 def no_links(folder: str | Path, *names: str) -> None:
-    """Refuse links, pipes and devices inside a folder at any depth, or among these names in it; it may be one itself.
+    """Refuse links, pipes and devices in a folder at any depth, or among these names in it; the folder may be a link
+    itself.
 
-    Through a link a file would be read or written that lies elsewhere, and a pipe can be waited for for ever.
+    A link would read or write a file that lies elsewhere, and reading a pipe can wait for ever.
     """
     places = [Path(folder) / name for name in names] if names else _inside(Path(folder))
     while places:
@@ -216,7 +227,9 @@ def no_links(folder: str | Path, *names: str) -> None:
         if stat.S_ISDIR(mode):
             places += _inside(place)
         elif stat.S_ISLNK(mode):
-            raise InvalidInput(f"{place} must be no link, it leads to {os.readlink(place)}; put a copy in its place")
+            raise InvalidInput(
+                f"{place} must not be a link, it points to {os.readlink(place)}; put a copy in its place"
+            )
         elif not stat.S_ISREG(mode):
             raise InvalidInput(f"{place} must be a file or a folder, it is a pipe or a device; remove it")
 
@@ -224,12 +237,12 @@ def no_links(folder: str | Path, *names: str) -> None:
 def _inside(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
-    except OSError:  # whoever reads it says what is wrong
+    except OSError:  # the reader of the file will say what is wrong
         return []
 
 
 def _stream(place: Path) -> bool:
-    """Whether it is a pipe or a device, which is written to as it is; /dev/stdout may lead to a plain file."""
+    """Whether it is a pipe or a device, which is written to directly; /dev/stdout may point to a plain file."""
     try:
         mode = place.stat().st_mode
     except OSError:
@@ -239,7 +252,9 @@ def _stream(place: Path) -> bool:
 
 
 def _claim(path: Path, busy: str, patience: float) -> int:
-    """Open and lock a file; one that another process keeps longer is refused with the sentence `busy`."""
+    """Open and lock a file; if another process holds it longer than `patience` seconds, raise an
+    error saying `busy`.
+    """
     until = time.monotonic() + patience
     while True:
         held = _locked(path)
@@ -280,7 +295,9 @@ def _locked(path: Path) -> int | None:
 
 
 def _settle(partial: Path, path: Path) -> None:
-    """Give a file its name once its content is on the disk; one that was there passes on its permissions."""
+    """Rename a file to its final name once its content is on the disk; it keeps the permissions of the file it
+    replaces.
+    """
     if path.exists():
         partial.chmod(stat.S_IMODE(path.stat().st_mode))
     with partial.open("rb") as file:
@@ -294,7 +311,7 @@ def _settle(partial: Path, path: Path) -> None:
 
 
 def _shallow(content: Any, where: str) -> Any:
-    """Refuse nesting so deep that code which goes through it could not."""
+    """Refuse content that is nested too deeply for recursive code."""
     level: list[Any] = [content]
     for _ in range(DEEPEST):
         inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
@@ -305,7 +322,7 @@ def _shallow(content: Any, where: str) -> Any:
 
 
 def _dotted(text: str) -> bool:
-    """Whether a key of a TOML file has too many dots, with whose square the parser's time grows."""
+    """Whether a key of a TOML file has too many dots: the parser's time grows with their square."""
     suspect = (line for line in text.splitlines() if line.count(".") > DEEPEST)
     return any(part.count(".") > DEEPEST for line in suspect for part in re.split("[,=]", line.replace("..", "")))
 
@@ -314,7 +331,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     if isinstance(error, OSError) and error.errno is not None:
-        return os.strerror(error.errno)  # libraries add words of their own
+        return os.strerror(error.errno)  # without the words that libraries add
     return str(error)
 
 

@@ -1,7 +1,7 @@
 """Fleet: the clients of a federation, as groups of equal clients.
 
-A group of a million equal clients costs one row. Clients are numbered through: those of the first group first. A
-fleet whose clients all differ is a fleet of groups of one (`Fleet.of_rates`).
+A group of a million equal clients costs one row. Clients are numbered from 0, group after group. A fleet whose clients
+all differ has groups of one client each (`Fleet.of_rates`).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from sojourn.shown import short
 from sojourn.tabular import Tabular
 from sojourn.types import Floats, Integers
 
-PIECE = 10_000  # values that are written as text at a time
+PIECE = 10_000  # values that are turned into text at a time
 
 
 MOST_CLIENTS = 10**17
@@ -45,7 +45,7 @@ _RULES: dict[str, tuple[str, Callable[[Floats], NDArray[np.bool_]]]] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fleet(Frozen, Tabular):
-    """Groups of equal clients: name, count, service rate, and what else is known of them.
+    """The clients of a federation, as groups of equal clients: name, count, service rate, laws, links, data, power.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     >>> fleet.clients
@@ -61,25 +61,25 @@ class Fleet(Frozen, Tabular):
     count: Integers
     """Clients in each group."""
     rate: Floats
-    """Tasks that one client of the group serves per unit of time (mu)."""
+    """Tasks that one client of the group serves per second while it is busy (mu)."""
     law: tuple[Law, ...] = ()
-    """Law of the service time around its mean 1/rate; exponential where not given."""
+    """Law of the service time around its mean 1/rate, per group; by default exponential."""
     uplink_rate: Floats = field(default_factory=lambda: np.empty(0))
-    """Updates a client sends per unit of time; inf (default) = no link time."""
+    """Updates that a client can send per second; inf (default) = sending takes no time."""
     uplink_law: tuple[Law, ...] = ()
     """Law of the uplink time."""
     downlink_rate: Floats = field(default_factory=lambda: np.empty(0))
-    """Models a client receives per unit of time; inf (default) = no link time."""
+    """Models that a client can receive per second; inf (default) = receiving takes no time."""
     downlink_law: tuple[Law, ...] = ()
     """Law of the downlink time."""
     data_size: Floats = field(default_factory=lambda: np.empty(0))
-    """Examples held by one client; NaN = not stated."""
+    """Number of training examples that one client holds; NaN = not stated."""
     power: Floats = field(default_factory=lambda: np.empty(0))
-    """Watts of one client while it computes; NaN = not stated."""
+    """Power of one client while it computes, in watts; NaN = not stated."""
     uplink_power: Floats = field(default_factory=lambda: np.empty(0))
-    """Watts while it sends; NaN = not stated."""
+    """Power of one client while it sends, in watts; NaN = not stated."""
     downlink_power: Floats = field(default_factory=lambda: np.empty(0))
-    """Watts while it receives; NaN = not stated."""
+    """Power of one client while it receives, in watts; NaN = not stated."""
 
     def __post_init__(self) -> None:
         groups = len(self.name)
@@ -105,7 +105,7 @@ class Fleet(Frozen, Tabular):
             self._refuse(key, ~holds(getattr(self, key)), rule, "correct that row")
         for key in ("rate", "uplink_rate", "downlink_rate"):
             rule = f"at least {LEAST_RATE:.3g}"
-            self._refuse(key, getattr(self, key) < LEAST_RATE, rule, "take a longer unit of time")
+            self._refuse(key, getattr(self, key) < LEAST_RATE, rule, "use a longer unit of time")
 
     def _refuse(self, key: str, wrong: NDArray[np.bool_], rule: str, way_out: str) -> None:
         if wrong.any():
@@ -115,31 +115,83 @@ class Fleet(Frozen, Tabular):
 
     @classmethod
     def of(cls, **groups: tuple[int, float]) -> "Fleet":
-        """Build a fleet from `name=(count, rate)`."""
+        """Build a fleet from `name=(count, rate)`; rates are in tasks per second."""
         return cls(tuple(groups), np.array([c for c, _ in groups.values()]), np.array([r for _, r in groups.values()]))
 
     @classmethod
     def of_rates(cls, rates: ArrayLike) -> "Fleet":
-        """Build a fleet of single clients, one for each rate, named client-0, client-1, ..."""
+        """Build a fleet of single clients, one per rate (tasks per second), named client-0, client-1, ..."""
         values = np.asarray(rates, dtype=np.float64)
         names = tuple(f"client-{index}" for index in range(values.size))
         return cls(names, np.ones(values.size, dtype=np.int64), values)
 
     @classmethod
     def load(cls, path: str | Path) -> "Fleet":
-        """Read a CSV or TOML file."""
+        """Read a fleet from a CSV or TOML file."""
         columns: dict[str, Any] = dict(read_columns(Path(path)))
         try:
             return cls(**columns)
         except InvalidInput as error:
             raise InvalidInput(f"{path}: {error}") from None
 
+    @classmethod
+    def from_log(
+        cls,
+        log: Any,
+        groups: int | str = "auto",
+        *,
+        device: str | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        duration: str | None = None,
+        status: str | None = None,
+        succeeded: Sequence[str] | str = (),
+        time_unit: str | None = None,
+        law: Law | str | None = None,
+        latest: float = 1.0,
+    ) -> "Fleet":
+        """Build a fleet from a log of how long tasks took: a CSV or Parquet file, a DataFrame or a dict of columns.
+
+        Every row is a task, with its device and either its start and end or its duration. Columns called device or
+        client, start, end, duration and status are recognised; name others by the arguments `device`, `start` and so
+        on.
+
+        - `groups`: `auto` (by speed, as many groups as the log shows), a number of groups, or `device` for one group
+          each
+        - `time_unit`: unit of times that are plain numbers; by default seconds
+        - `succeeded`: words in the status column that mean success
+
+        `sojourn.fit` takes the same arguments and also returns intervals and notes.
+
+        >>> log = {"device": ["a", "b", "c"] * 60, "seconds": [1.0, 4.0, 1.0, 1.2, 4.4, 1.2] * 30}
+        >>> Fleet.from_log(log)
+        <Fleet of 3 clients: 2 fast at 0.9091, 1 b at 0.2381>
+        """
+        from sojourn.timing.fit.from_log import fit_log
+
+        found = fit_log(
+            log,
+            groups=groups,
+            law=law,
+            latest=latest,
+            device=device,
+            start=start,
+            end=end,
+            duration=duration,
+            status=status,
+            succeeded=succeeded,
+            time_unit=time_unit,
+        )
+        return found.fleet
+
     def save(self, path: str | Path) -> None:
         """Write a CSV or TOML file; loading it gives an equal fleet."""
         write_columns(Path(path), self._columns())
 
     def expanded(self) -> "Fleet":
-        """The same clients, each in a group of its own (to give equal clients different probabilities)."""
+        """Return the same clients, each in a group of its own, so that equal clients can get
+        different probabilities.
+        """
         source = np.repeat(np.arange(len(self.name)), self.count)
         columns: dict[str, Any] = {
             key: np.asarray(getattr(self, key))[source] if key not in _TUPLES else _pick(getattr(self, key), source)
@@ -154,7 +206,7 @@ class Fleet(Frozen, Tabular):
         return Fleet(**columns)
 
     def with_rates(self, rate: ArrayLike) -> "Fleet":
-        """The same fleet with other service rates, one for each group."""
+        """Return the same fleet with other service rates (tasks per second), one for each group."""
         return replace(self, rate=np.asarray(rate, dtype=np.float64))
 
     @property
@@ -169,7 +221,7 @@ class Fleet(Frozen, Tabular):
 
     @property
     def link_time(self) -> Floats:
-        """Mean time that a client's task spends on its links, downlink and uplink together."""
+        """Mean time in seconds that a client's task spends on its links, downlink and uplink together, per group."""
         return np.asarray(1 / self.uplink_rate + 1 / self.downlink_rate)
 
     @property
@@ -179,7 +231,7 @@ class Fleet(Frozen, Tabular):
 
     @property
     def group_of_client(self) -> Integers:
-        """Group of each client."""
+        """Index of the group of each client."""
         return np.repeat(np.arange(self.groups, dtype=np.int64), self.count)
 
     @property
@@ -201,7 +253,7 @@ class Fleet(Frozen, Tabular):
         return digest.hexdigest()[:16]
 
     def client_name(self, client: int) -> str:
-        """Name of a client: its group's name, with a number where the group has several."""
+        """Return the name of a client: its group's name, with a number if the group has several clients."""
         group = int(np.searchsorted(np.cumsum(self.count), client, side="right"))
         number = client - int(self.first_client[group])
         return self.name[group] if self.count[group] == 1 else f"{self.name[group]}-{number}"
@@ -211,7 +263,7 @@ class Fleet(Frozen, Tabular):
         return {name: index for index, name in enumerate(self.name)}
 
     def index(self, name: str) -> int:
-        """Position of the group called `name`."""
+        """Return the position of the group called `name`."""
         if name not in self._places:
             raise InvalidInput(f"the fleet has no group '{name}'; its groups are {_listed(self.name)}")
         return self._places[name]
@@ -256,7 +308,9 @@ def _column(key: str, given: Any, groups: int, default: Any) -> Any:
 
 
 def whole_counts(values: Any) -> Integers:
-    """Numbers of clients as integers; what is not whole, or more than a fleet can have, is refused."""
+    """Return numbers of clients as integers; refuse numbers that are not whole, or more clients
+    than a fleet can have.
+    """
     array = np.array(values)
     if array.dtype == object:  # integers beyond 64 bits, or no numbers at all
         try:
@@ -276,7 +330,9 @@ def _plain(values: Any) -> list[Any]:
 
 
 def _texts(values: Sequence[Any]) -> Iterator[bytes]:
-    """The values as a JSON list of texts, without its brackets, piece by piece: there may be a million of them."""
+    """Write the values as a JSON list of texts without its brackets, piece by piece, as there may
+    be a million of them.
+    """
     for begin in range(0, len(values), PIECE):
         texts = [str(value) for value in _plain(values[begin : begin + PIECE])]
         yield (", " if begin else "").encode() + json.dumps(texts)[1:-1].encode()

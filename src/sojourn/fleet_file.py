@@ -1,6 +1,7 @@
-"""Fleet files: CSV and TOML to plain columns and back.
+"""Fleet files: read CSV and TOML files into plain columns, and write them.
 
-CSV: one row a group, `name,count,rate` are enough. TOML: one `[[group]]` table a group with the same keys.
+CSV has one row per group; the columns `name,count,rate` are enough. TOML has one `[[group]]` table per group with the
+same keys. A row may have `seconds_per_task`, the mean time of a task, in place of `rate`.
 Numbers are written so that reading them back gives the same bits.
 """
 
@@ -8,12 +9,13 @@ import csv
 import difflib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sojourn.csv_file import read_lines
-from sojourn.durations import seconds_of_unit
+from sojourn.durations import seconds, seconds_of_unit
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_toml, write_text, written
 from sojourn.laws.law import EXPONENTIAL, Law
@@ -65,12 +67,15 @@ COLUMNS: dict[str, tuple[Callable[[object], Any], str, Any]] = {
 
 
 RATES = ("rate", "uplink_rate", "downlink_rate")
-UNIT = "time_unit"  # of a row's rates; they are per second once they are read
+UNIT = "time_unit"  # unit of a row's rates, which are converted to tasks per second when they are read
+SECONDS = "seconds_per_task"  # in place of the rate
 
 
 def read_columns(path: Path) -> Columns:
     """Read a fleet file into one list per column of `COLUMNS`, defaults filled in."""
     readers = {".csv": _read_csv, ".toml": _read_toml}
+    if os.path.isdir(path):  # does not raise for names that cannot be
+        raise UnreadableFile(f"fleet file {path} is a folder; name the file in it")
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise UnreadableFile(f"a fleet file must end in .csv or .toml, got {path}; rename it or convert it")
@@ -81,7 +86,7 @@ def read_columns(path: Path) -> Columns:
 
 
 def _read_csv(path: Path) -> Rows:
-    """One row after the other: of a million groups no more than the columns is held."""
+    """Yield one row after the other, so that of a million groups only the columns are held in memory."""
     lines = read_lines(path, "fleet file")
     header = [cell.strip() for cell in next(lines, (0, []))[1]]
     if len(set(header)) < len(header):
@@ -114,8 +119,8 @@ def _read_toml(path: Path) -> Rows:
 
 def _known(where: str, keys: Sequence[str]) -> None:
     for key in keys:
-        if key not in COLUMNS and key != UNIT:
-            near = difflib.get_close_matches(key, COLUMNS, n=1)
+        if key not in COLUMNS and key not in (UNIT, SECONDS):
+            near = difflib.get_close_matches(key, (*COLUMNS, SECONDS), n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"the columns are {', '.join(COLUMNS)}"
             raise InvalidInput(f"{where}: unknown column '{key}'; {hint}")
 
@@ -123,15 +128,18 @@ def _known(where: str, keys: Sequence[str]) -> None:
 def _columns(rows: Rows) -> Columns:
     columns: Columns = {key: [] for key in COLUMNS}
     for where, row in rows:
-        unit = _unit(row, where)
+        units = dict.fromkeys(RATES, _unit(row, where))
+        if SECONDS in row:
+            row, units["rate"] = {**row, "rate": _rate(row, where)}, 1.0
         for key, (read, kind, default) in COLUMNS.items():
             if key not in row:
                 if default is None:
-                    raise InvalidInput(f"{where}: column '{key}' is required and missing; add it")
+                    way_out = f"add it, or {SECONDS}" if key == "rate" else "add it"
+                    raise InvalidInput(f"{where}: column '{key}' is required and missing; {way_out}")
                 columns[key].append(default)
                 continue
             try:
-                columns[key].append(read(row[key]) / unit if key in RATES else read(row[key]))
+                columns[key].append(read(row[key]) / units[key] if key in units else read(row[key]))
             except InvalidInput as error:
                 raise InvalidInput(f"{where}: {error}") from None
             except (ValueError, OverflowError):
@@ -141,7 +149,7 @@ def _columns(rows: Rows) -> Columns:
 
 
 def _unit(row: Mapping[str, object], where: str) -> float:
-    """Seconds of the row's unit of time; 1 where none is named."""
+    """Return the seconds in the row's unit of time; 1 if the row names none."""
     if UNIT not in row:
         return 1.0
     try:
@@ -150,8 +158,25 @@ def _unit(row: Mapping[str, object], where: str) -> float:
         raise InvalidInput(f"{where}: {error}") from None
 
 
+def _rate(row: Mapping[str, object], where: str) -> float:
+    """Return the tasks per second of a row that gives the time of a task."""
+    given = row[SECONDS]
+    if "rate" in row:
+        raise InvalidInput(
+            f"{where}: a row must have either rate or {SECONDS}, got both, {short(str(row['rate']))} and "
+            f"{short(str(given))}; leave one of the two empty"
+        )
+    try:
+        value = seconds(given if isinstance(given, str | int | float) else str(given), SECONDS)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from None
+    if not (math.isfinite(value) and value > 0 and math.isfinite(1 / value)):
+        raise InvalidInput(f"{where}: {SECONDS} must be positive and finite, got {short(str(given))}; correct the cell")
+    return 1 / value
+
+
 def write_columns(path: Path, columns: Columns) -> None:
-    """Write columns to a CSV or TOML file, leaving out optional columns that hold nothing but defaults."""
+    """Write columns to a CSV or TOML file, without optional columns that hold only defaults."""
     kept = [
         key
         for key, (_, _, default) in COLUMNS.items()

@@ -1,4 +1,4 @@
-"""Folders of results: made where they are missing, taken by one process, filled and put in place as a whole."""
+"""Folders of results: created when missing, used by one process at a time, filled and put in place as a whole."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from sojourn.interrupts import noted
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse, before any work is done, a place where a folder could not be made or written to."""
+    """Refuse, before any work is done, a path where no folder could be created or written to."""
     place = Path(folder).absolute()
     near = next(one for one in (place, *place.parents) if one.exists())
     if not near.is_dir():
@@ -25,7 +25,7 @@ def check_folder(folder: str | Path) -> None:
 
 @contextmanager
 def made(folder: Path) -> Iterator[None]:
-    """Make a folder; where the block fails, the folders that were made go away again, unless something is in them."""
+    """Create a folder; if the block fails, remove the folders that were created, unless something is in them."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     with writing(folder, "to"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,19 +40,19 @@ def made(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Have a folder for this process alone, made where there is none; a block that fails leaves nothing new behind."""
+    """Use a folder from this process alone, and create it if missing; a block that fails leaves nothing new behind."""
     with made(folder), alone(folder):
         yield
 
 
 @contextmanager
 def filled(place: Path) -> Iterator[Path]:
-    """A folder to fill in place of `place`, which it becomes at the end of the block; after an error it is removed.
+    """Give a folder to fill, which is renamed to `place` at the end of the block; after an error it is removed.
 
-    What was there is replaced. What a killed process left behind is cleared away by the next.
+    A previous folder at `place` is replaced. What a killed process left behind is removed by the next one.
     """
     lock, work, old = (place.with_name(f".{place.name}.{word}") for word in ("lock", "partial", "old"))
-    busy = f"{place} is being made by another process; wait for it to end"
+    busy = f"{place} is being written by another process; wait for it to end"
     with made(place.parent), ExitStack() as held:
         with writing(lock, "the lock"):
             held.enter_context(claimed(lock, busy))
@@ -71,14 +71,14 @@ def filled(place: Path) -> Iterator[Path]:
 
 
 def _recover(old: Path, place: Path) -> None:
-    """Where a process was killed between the two renames, what was there before has its place again."""
+    """Put the previous folder back if a process was killed between the two renames."""
     if old.exists() and not place.exists():
         old.rename(place)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def _put(work: Path, place: Path, old: Path) -> None:
-    """Let the finished folder take its place; where that fails in the middle, the old one has its place again."""
+    """Move the finished folder to its place; if that fails half-way, put the old folder back."""
     with noted(twice=False) as stop:  # Ctrl-C waits for both renames
         try:
             if place.exists():

@@ -1,6 +1,6 @@
-"""What a frozen object holds cannot be changed either: arrays are read-only views, mappings refuse to be written.
+"""The contents of a frozen object cannot be changed either: arrays are read-only views, mappings refuse changes.
 
-Nothing is copied. The view is the object's own; the array that was handed in stays as writable as it was.
+Nothing is copied. The object holds a read-only view; the array that was passed in stays as writable as it was.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class ReadOnly(dict[str, Any]):
-    """A dict that refuses to be written; unlike a MappingProxyType it can be pickled, copied and written as JSON.
+    """A dict that refuses changes; unlike a MappingProxyType it can be pickled, copied and written as JSON.
 
     >>> ReadOnly(a=1)["a"], ReadOnly(a=1) == {"a": 1}
     (1, True)
     """
 
     def _refuse(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        raise TypeError("this mapping belongs to an object that does not change; make a dict of it and change that")
+        raise TypeError("this mapping belongs to an object that cannot change; make a dict of it and change that")
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
@@ -29,14 +29,14 @@ class ReadOnly(dict[str, Any]):
 
 
 def read_only(array: NDArray[Kind]) -> NDArray[Kind]:
-    """The same numbers, which cannot be changed through what is returned."""
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def frozen(value: Any) -> Any:
-    """A value with everything inside it read-only: arrays, mappings, lists (which become tuples).
+    """Return a value with everything inside it read-only: arrays, mappings, and lists (which become tuples).
 
     >>> frozen({"staleness": [1.0, 2.0]})
     {'staleness': (1.0, 2.0)}
@@ -51,7 +51,7 @@ def frozen(value: Any) -> Any:
 
 
 class Frozen:
-    """For dataclasses whose arrays and mappings stay read-only where they are pickled or copied."""
+    """Base of dataclasses whose arrays and mappings stay read-only after pickling and copying."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update({key: frozen(value) for key, value in state.items()})

@@ -1,4 +1,4 @@
-"""Ctrl-C noted instead of thrown, for work that must not be torn apart in the middle."""
+"""Note Ctrl-C instead of raising an exception, for work that must not stop in the middle."""
 
 import signal
 import threading
@@ -9,7 +9,9 @@ from types import FrameType
 
 @contextmanager
 def noted(twice: bool) -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; with `twice` a second one interrupts at once. Never set outside the main thread."""
+    """Give an event that Ctrl-C sets; with `twice`, a second Ctrl-C interrupts at once. Outside the main thread it is
+    never set.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

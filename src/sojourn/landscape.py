@@ -1,9 +1,9 @@
-"""Landscape: what a model of training knows of a problem, and no data: curvature, noise and how clients differ.
+"""Landscape: a training problem in a few numbers, without data: its curvature, its noise, and how clients differ.
 
-Near enough for ranking policies, a training problem is a quadratic: in direction j the gradient of client i at w is
-h_j w + offset_i + noise. Noise and offsets have covariances in proportion to the curvature; their sizes fall with the
-loss f, down to a floor: sigma^2 = noise f + noise_floor, G^2 = heterogeneity f + heterogeneity_floor. A part of what
-there is to learn may be known to one speed group alone (`between`).
+For ranking policies a training problem is close enough to a quadratic: in direction j the gradient of client i at w is
+h_j w + offset_i + noise. The covariances of noise and offsets are proportional to the curvature; their sizes fall with
+the loss f, down to a floor: sigma^2 = noise f + noise_floor, G^2 = heterogeneity f + heterogeneity_floor. A part of
+what there is to learn may be known to only one speed group (`between`).
 """
 
 import math
@@ -40,38 +40,43 @@ NUMBERS = (
 
 @dataclass(frozen=True, eq=False)
 class Landscape(Frozen):
-    """A training problem as the twin sees it.
+    """A training problem as the twin sees it: curvatures, loss, noise and heterogeneity.
 
     >>> Landscape.generic().scaled(curvature=3.0).curvature[0] / Landscape.generic().curvature[0]
     3.0
     """
 
     curvature: tuple[float, ...]
-    """Curvatures h of the mean loss, falling, all positive."""
+    """Curvatures h of the mean loss, positive and in falling order."""
     loss: float
     """Loss of the first model above the lowest."""
     noise: float
-    """Variance of a stochastic gradient for each unit of loss (sigma^2 / f)."""
+    """Variance of a stochastic gradient per unit of loss (sigma^2 / f)."""
     heterogeneity: float
-    """Mean squared distance of a client's gradient from the mean gradient for each unit of loss (G^2 / f)."""
+    """Mean squared distance of a client's gradient from the mean gradient, per unit of loss (G^2 / f)."""
     noise_floor: float = 0.0
-    """Variance of a stochastic gradient that stays when the loss is at its lowest."""
+    """Variance of a stochastic gradient that remains when the loss is at its lowest."""
     heterogeneity_floor: float = 0.0
-    """What stays of G^2 when the loss is at its lowest."""
+    """Part of G^2 that remains when the loss is at its lowest."""
     between: float = 0.0
-    """Part of the problem that is known to one speed group alone, from 0 (all groups see the same) to 1."""
+    """Part of the problem that is known to only one speed group, from 0 (all groups see the same) to 1."""
     sharper: float = 0.0
-    """Power of n/n_g by which what one speed group of n_g clients alone knows is steeper, and noisier, for its clients
-    than what all know: 0 = as steep for a client as all else, 1 = as steep in the mean loss as all else."""
+    """Exponent of n/n_g, where n_g is the size of a speed group. For its own clients, what only this group knows is
+    steeper and noisier than what all know by (n/n_g) to this power: 0 = as steep for a client as everything else, 1 =
+    as steep in the mean loss as everything else.
+    """
     forgetting: float = 0.0
-    """How strongly clients of other speed groups undo what one group alone knows: they pull it back to the first model
-    with this part of its curvature."""
+    """How strongly clients of other speed groups undo what only one group knows: they pull it back to the first model
+    with this part of its curvature.
+    """
     lowest: float = 0.0
-    """The lowest loss: predictions are above it."""
+    """The lowest loss; predictions are relative to it."""
     source: str = "generic"
-    """Where the numbers are from: `generic`, `measured`, or `own`."""
+    """Where the numbers come from: `generic`, `measured`, or `own`."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Low and high end of what was measured, by key; `curvature` of the largest, `trace` of their sum."""
+    """Low and high end of each measured number, by key; `curvature` is for the largest curvature, `trace` for their
+    sum.
+    """
 
     def __post_init__(self) -> None:
         h = tuple(float(one) for one in self.curvature)
@@ -90,10 +95,12 @@ class Landscape(Frozen):
 
     @classmethod
     def generic(cls) -> "Landscape":
-        """Where nothing was measured: the middle of what small networks had on digits and Fashion-MNIST.
+        """Return the landscape to use when nothing was measured: the middle of small networks on digits and
+        Fashion-MNIST.
 
-        Which policy is best depends on noise and heterogeneity over the curvature alone, and on how fast curvatures
-        fall; the step size on the curvature itself. docs/calibrate.md has the numbers of each problem.
+        Which policy is best depends only on noise and heterogeneity relative to the curvature, and on how fast
+        curvatures fall; the step size depends on the curvature itself. docs/calibrate.md has the numbers of each
+        problem.
         """
         curvature = tuple(5.0 * j**-1.2 for j in range(1, DIRECTIONS + 1))
         return cls(curvature, loss=2.3, noise=7.0, heterogeneity=7.0)
@@ -106,10 +113,10 @@ class Landscape(Frozen):
         if isinstance(content.get("calibration"), dict):
             told = content["calibration"].get("landscape")
             if not isinstance(told, dict):
-                raise InvalidInput(f"{path} has no table calibration.landscape; measure anew with sojourn calibrate")
+                raise InvalidInput(f"{path} has no table calibration.landscape; measure again with sojourn calibrate")
         elif "A" in content:
             raise InvalidInput(
-                f"{path} holds constants of the bound alone; measure with sojourn calibrate, or plan by bound"
+                f"{path} holds only constants of the bound; measure with sojourn calibrate, or plan by bound"
             )
         try:
             return cls._of(told)
@@ -134,21 +141,21 @@ class Landscape(Frozen):
         return cls(**found)
 
     def content(self) -> dict[str, Any]:
-        """As plain values, by key."""
+        """Return the numbers as plain values, by key."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         ends = {key: list(value) for key, value in self.intervals.items()}
         return {**plain, "curvature": list(self.curvature), "intervals": ends}
 
     def skewed(self) -> "Landscape":
-        """The same where slow clients are known to hold data that fast ones lack, or the reverse.
+        """Return this landscape for a problem in which slow clients hold data that fast clients lack, or the reverse.
 
-        Half of the problem is one group's alone, and the others undo it with 0.07 of its curvature: the middle of what
-        ranked policies as training does on six fleets and partitions (docs/twin.md).
+        Half of the problem is known to only one group, and the other groups undo it with 0.07 of its curvature. These
+        are the middle of the values that ranked policies as training does, on six fleets and partitions (docs/twin.md).
         """
         return replace(self, between=SKEWED, forgetting=FORGETTING)
 
     def scaled(self, **by: float) -> "Landscape":
-        """The same with some numbers multiplied, to see what depends on them."""
+        """Return this landscape with some numbers multiplied, to see what depends on them."""
         known = {one.name for one in fields(self)}
         changes: dict[str, Any] = {}
         for key, factor in by.items():
@@ -160,7 +167,7 @@ class Landscape(Frozen):
 
     @property
     def h(self) -> Floats:
-        """The curvatures as an array."""
+        """Return the curvatures as an array."""
         return np.array(self.curvature)
 
 

@@ -1,4 +1,6 @@
-"""How much memory there is, asked before much is taken: a process that takes too much is killed without a word."""
+"""How much memory is free, checked before much is used: the system kills a process that takes too much without a
+message.
+"""
 
 import math
 import os
@@ -10,15 +12,17 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def available() -> float:
-    """Bytes that may still be taken, by this machine and by the control group; infinite where nobody says."""
+    """Return the bytes that are still free on this machine and in the control group; infinite where the system does not
+    say.
+    """
     return min(_of_machine(), _of_group())
 
 
 def check_memory(needed: float, what: str, way_out: str) -> None:
-    """Refuse what needs more memory than there is."""
+    """Raise an error if `needed` bytes are more than what is free."""
     there = available()
     if needed > there:
-        raise InvalidInput(f"{what} needs about {_size(needed)} of memory, {_size(there)} are there; {way_out}")
+        raise InvalidInput(f"{what} needs about {size(needed)} of memory, {size(there)} are free; {way_out}")
 
 
 def _of_machine() -> float:
@@ -31,7 +35,7 @@ def _of_machine() -> float:
 
 
 def _in_all() -> float:
-    """What is built in, where nobody says how much of it is free."""
+    """Return the installed memory, for systems that do not say how much of it is free."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -39,20 +43,20 @@ def _in_all() -> float:
 
 
 def _of_group() -> float:
-    """What a container's limit leaves; caches, which would be given back, are not counted as taken."""
+    """Return what a container's limit leaves; caches do not count as used, since the system frees them on demand."""
     try:
         most, taken = (int((_GROUP / name).read_text("ascii")) for name in ("memory.max", "memory.current"))
         lines = (_GROUP / "memory.stat").read_text("ascii").splitlines()
         caches = {key: int(value) for key, value in (line.split() for line in lines)}.get("inactive_file", 0)
         return float(max(0, most - taken + caches))
-    except (OSError, ValueError):  # no such limit is the word `max`
+    except (OSError, ValueError):  # a group without a limit says `max`
         return math.inf
 
 
-def _size(many: float) -> str:
-    """Bytes as a person reads them.
+def size(many: float) -> str:
+    """Return a number of bytes as text for a person.
 
-    >>> _size(6.5e13), _size(2.5e6)
+    >>> size(6.5e13), size(2.5e6)
     ('65,000 GB', '0.0025 GB')
     """
     gigabytes = many / 1e9

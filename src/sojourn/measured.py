@@ -31,7 +31,7 @@ class PointMeasured:
     """What was measured at one point of a training."""
 
     step: int
-    """Updates received before."""
+    """Updates that the server had received before this point."""
     time: float
     """Virtual time."""
     loss: Measured
@@ -39,32 +39,37 @@ class PointMeasured:
     gradient2: float
     """Squared norm of its gradient."""
     L: Measured
-    """Largest curvature, of the mean loss and of the clients', or the secant where it is larger."""
+    """Largest curvature, of the mean loss and of the clients' losses, or the secant if that is larger."""
     secant: float
-    """Change of the mean gradient along one step downhill of the training's size, over the length of the step."""
+    """Change of the mean gradient over one gradient step of the training's size, divided by the length of the step."""
     curvature: float
     """Largest curvature of the mean loss alone."""
     lowest: float
-    """Lowest curvature of the mean loss that was seen."""
+    """Lowest curvature of the mean loss that was found."""
     sigma2: Measured
-    """Variance of a stochastic gradient, of the client where it is largest; extrapolated to those not asked."""
+    """Variance of a stochastic gradient for the client where it is largest; extrapolated to clients that were not
+    asked.
+    """
     sigma2_mean: Measured
     """The same, mean over the clients."""
     G2: Measured
-    """Squared distance of a client's gradient from the mean gradient, where it is largest; extrapolated likewise."""
+    """Largest squared distance of a client's gradient from the mean gradient; extrapolated to clients that were not
+    asked.
+    """
     G2_mean: Measured
     """The same, mean over the clients."""
     eigenvalues: tuple[float, ...]
-    """Leading curvatures of the mean loss, falling."""
+    """Leading curvatures of the mean loss, in falling order."""
     residuals: tuple[float, ...]
-    """Distance from each within which an eigenvalue lies."""
+    """For each of them, a distance within which an eigenvalue lies."""
     noise: tuple[Measured, ...]
-    """Mean variance of a stochastic gradient along the direction of each."""
+    """Mean variance of a stochastic gradient along each of their directions."""
     heterogeneity: tuple[Measured, ...]
-    """Mean squared distance of the clients' gradients from their mean along the direction of each."""
+    """Mean squared distance of the clients' gradients from their mean along each of their directions."""
     trace: Measured | None = None
-    """Sum of all curvatures of the mean loss; None in files of old."""
+    """Sum of all curvatures of the mean loss; None in files of older versions."""
     G2_between: Measured | None = None
-    """What of G2_mean lies between the means of speed groups, beyond what chance explains; None in files of old."""
+    """Part of G2_mean that lies between the means of speed groups, beyond what chance explains; None in files of older
+    versions."""
     G2_within: Measured | None = None
-    """What of it lies within them."""
+    """Part of G2_mean that lies within speed groups."""

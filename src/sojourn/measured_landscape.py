@@ -1,14 +1,17 @@
-"""A landscape from what was measured at points of a training.
+"""Make a landscape from what was measured at points of a training.
 
-sigma^2 and G^2 (means over the clients) are fitted as slope * (loss - lowest) + floor, neither negative, by weighted
-least squares, to the points and to the lowest loss that was reached, where they are measured too. A point weighs by its
-interval and by the relative scatter of the points around the line, which is as large as explains the misfit (Paule and
-Mandel): a network is no quadratic. The intervals are those of refits to values drawn anew with these errors.
+sigma^2 and G^2 (means over the clients) are fitted as slope * (loss - lowest) + floor, with neither negative, by
+weighted least squares to the points, and to the lowest loss that was reached, where they are measured too. The weight
+of a point depends on its interval and on the relative scatter of the points around the line, which is chosen so large
+that it explains the misfit (Paule and Mandel), because a network is not a quadratic. The intervals come from refits to
+values redrawn with these errors.
 
-Curvatures are means over the points. Beyond the leading ones they go on as a power law whose sum over all parameters
-keeps the trace; of it the twin takes what makes 40. (The whole trace put into 40 directions makes them too easy.)
+Curvatures are means over the points. Beyond the leading ones they continue as a power law whose sum over all parameters
+gives the measured trace; the twin takes the first 40. (Putting the whole trace into 40 directions would make the
+problem too easy.)
 
-The first model is left out where two other points remain: its spectrum is flat, its noise small, and it is left soon.
+The first model is left out if two other points remain: its spectrum is flat, its noise is small, and training leaves it
+soon.
 """
 
 from collections.abc import Sequence
@@ -25,26 +28,26 @@ from sojourn.types import Floats
 
 Point = TypeVar("Point")
 DRAWS = 2000
-FAR = 1e60  # no number that was measured
-STEEPEST = 4.0  # power of a tail, where little or nothing of the trace is left for it
+FAR = 1e60  # no measured number is this large
+STEEPEST = 4.0  # largest power of a tail, where little or nothing of the trace is left for it
 
 
 class Line(NamedTuple):
     """value = slope * (loss - lowest) + floor."""
 
     slope: Measured
-    """For each unit of loss."""
+    """Per unit of loss."""
     floor: Measured
     """At the lowest loss."""
 
 
 def settled(points: Sequence[Point]) -> Sequence[Point]:
-    """The points that count: without the first model where two others are left."""
+    """Return the points that count: all but the first model, if two others remain."""
     return points[1:] if len(points) > 2 else points
 
 
 def fit_line(above: Floats, values: Sequence[Measured], confidence: float) -> Line:
-    """How values fall with the loss above its lowest."""
+    """Fit how values fall with the loss above its lowest value."""
     seen = np.array([one.value for one in values])
     if not seen.any() and not any(one.high for one in values):
         return Line(Measured(0.0, 0.0, 0.0), Measured(0.0, 0.0, 0.0))
@@ -65,13 +68,15 @@ def _around(value: float, ends: Floats) -> Measured:
 
 
 def _lines(above: Floats, rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Slope and floor of each row, none negative: the line, or the better of the two without one of them."""
+    """Return slope and floor of each row, none negative: the full line, or the better of the two lines without one of
+    them.
+    """
     total, first, second = weights.sum(), weights @ above, weights @ above**2
     y, xy = rows @ weights, rows @ (weights * above)
     lonely = np.maximum(0.0, xy / second) if second > 0 else np.zeros(len(rows))
     level = np.maximum(0.0, y / total)
     spread = total * second - first**2
-    if spread <= 1e-12 * total * second:  # all at one loss: it cannot be told apart
+    if spread <= 1e-12 * total * second:  # all points have the same loss: slope and floor cannot be told apart
         return (lonely, np.zeros(len(rows))) if second > 0 else (lonely, level)
     slope, floor = (total * xy - first * y) / spread, (second * y - first * xy) / spread
     return (
@@ -81,7 +86,7 @@ def _lines(above: Floats, rows: Floats, weights: Floats) -> tuple[Floats, Floats
 
 
 def _scattered(above: Floats, seen: Floats, measured: Floats) -> Floats:
-    """Variances of the points: as measured, and a common relative scatter that explains what is left over."""
+    """Return the variances of the points: the measured ones plus a common relative scatter that explains the rest."""
 
     def misfit(scatter: float) -> tuple[float, Floats]:
         variance = measured
@@ -102,7 +107,7 @@ def _scattered(above: Floats, seen: Floats, measured: Floats) -> Floats:
 
 
 def fit_spectrum(points: Sequence[PointMeasured], parameters: int) -> Floats:
-    """Curvatures of at most 40 directions, falling."""
+    """Return the curvatures of at most 40 directions, in falling order."""
     many = min(len(one.eigenvalues) for one in points)
     lead: Floats = np.mean([one.eigenvalues[:many] for one in points], axis=0)
     lead = lead[lead > 1e-6 * max(lead[0], 1e-300)][:DIRECTIONS]
@@ -118,7 +123,9 @@ def fit_spectrum(points: Sequence[PointMeasured], parameters: int) -> Floats:
 
 
 def _power_of(last: int, parameters: int, left: float) -> float:
-    """Power of a tail from `last` to all parameters that adds up to what is left of the trace, as far as it can."""
+    """Return the power of a tail from `last` to all parameters whose sum is what is left of the trace, as far as
+    possible.
+    """
     low, high = 0.0, STEEPEST
     for _ in range(60):
         middle = (low + high) / 2
@@ -127,7 +134,7 @@ def _power_of(last: int, parameters: int, left: float) -> float:
 
 
 def _tail(last: int, parameters: int, power: float) -> float:
-    """Sum of (j / last)^-power over j from last + 1 to parameters; beyond ten thousand as an integral."""
+    """Return the sum of (j / last)^-power over j from last + 1 to parameters; beyond ten thousand as an integral."""
     near = min(parameters, 10_000)
     total = float(((np.arange(last + 1, near + 1) / last) ** -power).sum())
     if parameters > near:
@@ -138,7 +145,7 @@ def _tail(last: int, parameters: int, power: float) -> float:
 
 
 def _slope_of(lead: Floats) -> float:
-    """Power of the leading ones, where no trace was measured; 1 where they are too few to tell."""
+    """Return the power of the leading curvatures, for when no trace was measured; 1 if they are too few to tell."""
     if lead.size < 3:
         return 1.0
     return float(np.clip(-np.polyfit(np.log(np.arange(1, lead.size + 1)), np.log(lead), 1)[0], 0.0, STEEPEST))
@@ -152,9 +159,9 @@ def measured_landscape(
     confidence: float,
     parameters: int,
 ) -> Landscape:
-    """From points of a training, the first loss minus the lowest, and the part that one speed group alone knows.
+    """Make a Landscape from points of a training, the first loss minus the lowest, and what only one speed group knows.
 
-    Where the lowest loss was not measured (some of the examples cannot tell it), it is taken to be zero, if that is
+    If the lowest loss was not measured (a sample of the examples cannot tell it), it is taken to be zero, where that is
     possible.
     """
     _check(points, gap, lowest, confidence)
@@ -180,9 +187,9 @@ def measured_landscape(
 
 
 def _check(points: Sequence[PointMeasured], gap: Measured, lowest: LowestMeasured | None, confidence: float) -> None:
-    """Files may hold anything."""
+    """Refuse impossible numbers, since a file may hold anything."""
     if not 0 < confidence < 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; measure anew")
+        raise InvalidInput(f"confidence must lie between 0 and 1, got {confidence}; measure again")
     rows: list[PointMeasured | LowestMeasured] = [*points, *([lowest] if lowest is not None else [])]
     sizes = [end for one in rows for end in (*one.sigma2_mean, *one.G2_mean)]
     plain = [one.loss.value for one in rows] + [gap.value, gap.low]
@@ -190,10 +197,12 @@ def _check(points: Sequence[PointMeasured], gap: Measured, lowest: LowestMeasure
     plain += [value for one in rows for value in (one.sigma2_mean.value, one.G2_mean.value)]
     if not all(abs(one) < FAR for one in plain) or not all(one >= 0 for one in sizes):
         raise InvalidInput(
-            "a landscape needs finite numbers, and no negative noise; measure anew with sojourn calibrate"
+            "a landscape needs finite numbers and no negative noise; measure again with sojourn calibrate"
         )
 
 
 def _range(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """From the least of the lower ends to the largest of the upper: points differ more than a point is uncertain."""
+    """Return the lowest lower end and the highest upper end: points differ by more than the
+    uncertainty of one point.
+    """
     return min(low for low, _ in ends), max(high for _, high in ends)

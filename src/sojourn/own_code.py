@@ -1,10 +1,10 @@
-"""Code of the user's own, named by a text `package.module:name`, with arguments `package.module:name(key=value)`.
+"""The user's own code, named by a text: `package.module:name`, or with arguments `package.module:name(key=value)`.
 
-Importing a module runs it. So a text that names code is recognised before anything is imported, and whoever took it
-from a file that may be a stranger's can ask first.
+Importing a module runs it. Therefore a text that names code is recognised before anything is imported, so that a caller
+who read it from a file of unknown origin can ask the user first.
 
-What a program hands over as an object has a text too, `object:name`, under which it is found as long as the program
-runs, and in the processes that work for it.
+An object that a program hands over also has a text, `object:name`. It can be looked up under this text as long as the
+program runs, also in its worker processes.
 """
 
 import inspect
@@ -27,7 +27,7 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "none": None}
 
 
 def names_code(text: str) -> bool:
-    """Whether a text names code, and not one of ours with its options.
+    """Whether a text names code of the user's own, and not one of sojourn's names with its options.
 
     >>> names_code("mine:make"), names_code("digits"), names_code("cifar10(folder=C:/images)")
     (True, False, False)
@@ -36,7 +36,7 @@ def names_code(text: str) -> bool:
 
 
 def mentions_code(text: str) -> bool:
-    """Whether code is named anywhere in a text that may speak of several groups, or of a rate before a law.
+    """Whether a text names code anywhere; the text may give several groups, or a rate before a law.
 
     >>> mentions_code("5:gamma(shape=2); slow=1e5:exponential"), mentions_code("gamma(shape=2); slow=mine:Law(a=1)")
     (False, True)
@@ -45,9 +45,10 @@ def mentions_code(text: str) -> bool:
 
 
 def own_call(noun: str, text: str, *first: Any) -> Any:
-    """Import what a text names and call it: with what it is handed first, then with the arguments in the text.
+    """Import what a text names and call it, with the arguments `first` and then with the arguments in the text.
 
-    An argument is read as what the function says that it is (`size: int`), or else as a number where it looks like one.
+    An argument is read as the type that the function's annotation says (`size: int`); without one, as a number if it
+    looks like a number.
 
     >>> own_call("fraction", "fractions:Fraction(numerator=3, denominator=4)")
     Fraction(3, 4)
@@ -63,22 +64,22 @@ def own_call(noun: str, text: str, *first: Any) -> Any:
 
 
 def call_with(what: str, function: Callable[..., Any], *first: Any, **options: Any) -> Any:
-    """Call a function of the user's own with as much of `first` as it has arguments without a default for."""
+    """Call a user's function with as many of `first` as it has positional arguments without a default."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # it does not tell its arguments
+    except ValueError:  # its signature cannot be read
         return function(*first, **options)
     handed = first[: _places(signature, options)]
     try:
         signature.bind(*handed, **options)
     except TypeError as error:
-        given = f", which is handed {_kinds(first)} and what stands in brackets" if first else ""
+        given = f", which is called with {_kinds(first)} and the arguments in brackets" if first else ""
         raise InvalidInput(f"{what}: {short(str(error))}{given}; change its arguments") from None
     return function(*handed, **options)
 
 
 def _places(signature: inspect.Signature, options: Mapping[str, Any]) -> int:
-    """How many arguments must be given by their place."""
+    """Return how many arguments must be given by position."""
     places = 0
     for one in signature.parameters.values():
         if one.kind is one.VAR_POSITIONAL:
@@ -89,7 +90,7 @@ def _places(signature: inspect.Signature, options: Mapping[str, Any]) -> int:
 
 
 def handed_over(thing: Any, name: str) -> str:
-    """The text of an object that a program hands over; one of the same name takes its place.
+    """Register an object and return its text; a later object of the same name replaces it.
 
     >>> own_function("number", handed_over(abs, "abs"))(-3)
     3
@@ -100,26 +101,27 @@ def handed_over(thing: Any, name: str) -> str:
 
 
 def object_or(text: str | Path, load: Callable[[str | Path], Any]) -> Any:
-    """The object of a text, where it names one; otherwise what `load` reads at this place."""
+    """Return the object that a text names; if it names none, return what `load` reads at this path."""
     return own_function("object", str(text)) if str(text).startswith(OBJECT) else load(text)
 
 
 def objects_of(texts: Iterable[str]) -> dict[str, Any]:
-    """Those of the texts that are objects of this program, to be sent to another process with what needs them."""
+    """Return the objects of this program that the texts name, to be sent to another process along with its work."""
     return {one: _OBJECTS[one] for text in texts for one in parts(text) if one in _OBJECTS}
 
 
 def take_over(objects: Mapping[str, Any]) -> None:
-    """Find objects of another process under their texts here."""
+    """Register the objects of another process here, under their texts."""
     _OBJECTS.update(objects)
 
 
 def own_function(noun: str, text: str) -> Callable[..., Any]:
-    """Import the function or class that a text names; `noun` says what it is to make."""
+    """Import the function or class that a text names; `noun` says in errors what it should make."""
     if text.strip().startswith(OBJECT):
         if text.strip() not in _OBJECTS:
             raise InvalidInput(
-                f"{noun} {text.strip()} was handed over by a Python program, which is not this one; go on there"
+                f"{noun} {text.strip()} was handed over by another Python program, not by this one; continue in that "
+                "program"
             )
         handed: Callable[..., Any] = _OBJECTS[text.strip()]
         return handed
@@ -127,7 +129,7 @@ def own_function(noun: str, text: str) -> Callable[..., Any]:
     what = f"{noun} {text.strip()}"
     try:
         module = import_module(home)
-    except Exception as error:  # whatever a stranger's module raises, the user wants to know which and why
+    except Exception as error:  # whatever a user's module raises, the message says which module and why
         raise InvalidInput(
             f"{what}: module '{home}' cannot be imported ({type(error).__name__}: {error}); "
             "put its folder on PYTHONPATH"
@@ -160,18 +162,18 @@ def _options(what: str, inside: str, function: Callable[..., Any]) -> dict[str, 
 
 
 def _annotations(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """What kind each argument is; nothing where that is not said or cannot be read."""
+    """Return the type of each argument; nothing where a type is not given or cannot be read."""
     found: dict[str, Any] = {}
     for one in (function, function.__init__) if inspect.isclass(function) else (function,):
         try:
             found |= get_type_hints(one)
-        except Exception:  # annotations of a stranger may name anything
+        except Exception:  # annotations may name anything
             continue
     return found
 
 
 def _value(what: str, text: str, kind: Any) -> Any:
-    """A text as the kind that was said, else as a number, a truth value or None where it looks like one."""
+    """Return a text as the given type; without one, as a number, a truth value or None if it looks like one."""
     said = [one for one in (get_args(kind) or (kind,)) if one in (int, float, bool, str)]
     for one in said:
         if one is bool:

@@ -1,4 +1,4 @@
-"""Plan: a policy (whom to sample, how many tasks in flight, how many each, with what step) and what it promises."""
+"""Plan: a policy (whom to sample, how many tasks in flight and per client, which step size) and its predictions."""
 
 import hashlib
 import json
@@ -24,10 +24,10 @@ from sojourn.values import WrongKind, items, number, numbers, optional_number, t
 SCHEMA = 1
 SUM_TOLERANCE = 1e-9
 MOST_TASKS = 10**9
-MOST_CLIENTS = 2**53  # of a group: up to here every whole number is one
-MOST_CORRECTION = 2  # exponents beyond 1 are of no known use, and 2 leaves room to try
+MOST_CLIENTS = 2**53  # per group: up to here a float represents every whole number
+MOST_CORRECTION = 2  # exponents above 1 have no known use; 2 leaves room to try
 Cap = int | float | Sequence[float | None] | Floats | None
-"""Most tasks that a client may hold: one number for all, one for each group, None = no cap."""
+"""Most tasks that a client may hold: one number for all, or one for each group; None = no cap."""
 PROMISED = (
     *("value", "bound", "steps", "time", "energy", "free_step_size", "largest_step_size", "throughput", "server_rate"),
 )  # promises that are numbers, or null
@@ -36,10 +36,11 @@ PROMISED_BY_GROUP = ("staleness", "queue")  # and lists of them
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Frozen, Tabular):
-    """Sampling probabilities by group, concurrency and step size for one fleet.
+    """How to run a federation on one fleet: sampling by group, concurrency, cap, correction, step size.
 
     `sampling[g]` is the probability of *each client* of group g, so `sum(count * sampling) == 1`. With a cap it is a
-    weight: the next task goes to a client with room, drawn in proportion to the weights of those that have some.
+    weight: the next task goes to a client that may hold another one, drawn in proportion to the weights of those
+    clients.
 
     >>> fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     >>> Plan.uniform(fleet, concurrency=1000).sampling
@@ -57,23 +58,29 @@ class Plan(Frozen, Tabular):
     concurrency: int
     """Tasks in flight at any time (C)."""
     step_size: float | None = None
-    """Server step size (eta); None = left to the trainer."""
+    """Server step size (eta); None = the trainer's default."""
     objective: str | None = None
-    """What the plan was chosen to minimise; None = given by hand."""
+    """What the plan was chosen to minimise; None = the plan was written by hand."""
     fleet_hash: str | None = None
-    """Fingerprint of the fleet it was made for; None = fits any fleet with these groups."""
+    """Fingerprint of the fleet that it was made for; None = any fleet with these groups."""
     cap: Floats = field(default_factory=lambda: np.empty(0))
-    """Most tasks that each client of the group may hold (b); inf, the default, = any number: tasks queue."""
+    """Most tasks that each client of the group may hold (b); inf (default) = any number, so that tasks queue."""
     correction: float | None = None
-    """Exponent c of the weight (q/s)^c of an update: 1 = unbiased, 0 = as they come; None = the algorithm's own."""
+    """Exponent c of an update's weight (q/s)^c: 1 = unbiased, 0 = all count alike; None = the algorithm's own."""
     buffer: int | None = None
-    """Updates that the server gathers for a step; None = the algorithm's own."""
+    """Updates that the server collects before each step; None = the algorithm's own."""
     adaptive: bool | None = None
     """Whether very stale updates take smaller steps, C / staleness; None = the algorithm's own."""
     schedule: str | None = None
-    """How the step size falls, `linear(end=budget)`, `cosine(end=1000, over=time)`; None = left to the trainer."""
+    """How the step size falls, such as `linear(end=budget)` or `cosine(end=1000, over=time)`; None = the trainer's
+    default.
+    """
+    tuned_for: str | None = None
+    """The algorithm that the step size was tuned for; None = it was not tuned, or it is not known for which."""
     promises: Mapping[str, Any] = field(default_factory=dict)
-    """What the theory expects of the plan: throughput, staleness, bound, time, energy."""
+    """What theory predicts for the plan: throughput (steps per second), staleness, bound, time (seconds), energy
+    (joules).
+    """
 
     def __post_init__(self) -> None:
         count = whole_counts(self.count)
@@ -93,7 +100,7 @@ class Plan(Frozen, Tabular):
                 "a client that is never sampled must leave the fleet"
             )
         cap = _cap(self.cap, self.name)
-        with np.errstate(over="ignore"):  # infinitely many are too many as well
+        with np.errstate(over="ignore"):  # a sum that overflows to infinity is refused below
             total = float((count * sampling).sum())
         if np.isinf(cap).all() and abs(total - 1) > SUM_TOLERANCE:
             raise InvalidInput(
@@ -109,7 +116,7 @@ class Plan(Frozen, Tabular):
             )
         _check_policy(self.correction, self.buffer)
         if self.schedule is not None:
-            Schedule.parse(self.schedule, steps=1)  # refuses what no run could keep to; the end is the run's
+            Schedule.parse(self.schedule, steps=1)  # refuses an impossible schedule; the run decides its end
         if self.step_size is not None and not (math.isfinite(self.step_size) and self.step_size > 0):
             raise InvalidInput(f"step_size must be positive and finite, got {self.step_size}; leave it out if unknown")
         count.flags.writeable = sampling.flags.writeable = cap.flags.writeable = False
@@ -123,19 +130,19 @@ class Plan(Frozen, Tabular):
 
     @classmethod
     def uniform(cls, fleet: Fleet, concurrency: int, step_size: float | None = None, cap: Cap = None) -> "Plan":
-        """Every client with the same probability 1/n; with a cap, every client with room alike."""
+        """Sample every client with the same probability 1/n; with a cap, every client that may hold another task."""
         return cls.weighted(fleet, np.ones(fleet.groups), concurrency, step_size, cap)
 
     @classmethod
     def by_speed(cls, fleet: Fleet, concurrency: int, step_size: float | None = None, cap: Cap = None) -> "Plan":
-        """Every client in proportion to its service rate."""
+        """Sample every client in proportion to its service rate."""
         return cls.weighted(fleet, fleet.rate, concurrency, step_size, cap)
 
     @classmethod
     def weighted(
         cls, fleet: Fleet, weights: ArrayLike, concurrency: int, step_size: float | None = None, cap: Cap = None
     ) -> "Plan":
-        """Every client in proportion to its group's weight."""
+        """Sample every client in proportion to its group's weight; `weights` has one value per group, in any scale."""
         values = np.asarray(weights, dtype=np.float64)
         if values.shape != (fleet.groups,):
             raise InvalidInput(f"weights must have one value for each of {fleet.groups} groups, got {values.size}")
@@ -156,7 +163,7 @@ class Plan(Frozen, Tabular):
         step_size: float | None = None,
         cap: Cap = None,
     ) -> "Plan":
-        """Give the probability of each client of every group by the group's name."""
+        """Make a plan from the probability of each client, given by the name of its group."""
         for name in sampling:
             fleet.index(name)
         missing = [name for name in fleet.name if name not in sampling]
@@ -168,7 +175,7 @@ class Plan(Frozen, Tabular):
         )
 
     def check(self, fleet: Fleet) -> None:
-        """Refuse a fleet that this plan was not made for."""
+        """Raise an error if this plan was not made for `fleet`."""
         if self.name != fleet.name or not np.array_equal(self.count, fleet.count):
             raise InvalidInput("the plan's groups must be those of the fleet, got others; make a plan for this fleet")
         if self.fleet_hash is not None and self.fleet_hash != fleet.hash:
@@ -179,16 +186,16 @@ class Plan(Frozen, Tabular):
 
     @property
     def capped(self) -> bool:
-        """Whether some client may hold only so many tasks."""
+        """Whether some clients may hold only a limited number of tasks."""
         return bool(np.isfinite(self.cap).any())
 
     @property
     def one_each(self) -> bool:
-        """Whether nobody waits: every client may hold one task."""
+        """Whether every client may hold only one task, so that no task waits."""
         return bool((self.cap == 1).all())
 
     def _policy(self) -> dict[str, Any]:
-        """What a plan may say beyond the paper's: cap, correction, buffer, schedule; null where it does not."""
+        """Return what a plan may have beyond the paper's: cap, correction, buffer, schedule; null where it has none."""
         each = [None if np.isinf(one) else int(one) for one in self.cap.tolist()]
         cap = each[0] if len(set(each)) == 1 else each
         return {
@@ -199,18 +206,23 @@ class Plan(Frozen, Tabular):
             "schedule": self.schedule,
         }
 
+    def _tuned_for(self) -> dict[str, str]:
+        return {} if self.tuned_for is None else {"tuned_for": self.tuned_for}
+
     @property
     def hash(self) -> str:
         """Fingerprint of the decisions: groups, sampling, concurrency, step size."""
         facts = [self.name, self.count.tolist(), self.sampling.tolist(), self.concurrency, self.step_size]
         policy = {key: value for key, value in self._policy().items() if value is not None}
-        facts += [policy] if policy else []  # plans without one keep the hash that they had
+        policy |= self._tuned_for()
+        facts += [policy] if policy else []  # plans without these keep the hash of older versions
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
     def timing_hash(self) -> str:
-        """Fingerprint of what decides the timing: the same without the step size."""
-        return replace(self, step_size=None, correction=None, buffer=None, adaptive=None, schedule=None).hash
+        """Fingerprint of what decides the timing: all decisions except the step size."""
+        untimed = dict.fromkeys(("step_size", "tuned_for", "correction", "buffer", "adaptive", "schedule"))
+        return replace(self, **untimed).hash  # type: ignore[arg-type]
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -222,6 +234,7 @@ class Plan(Frozen, Tabular):
             "sojourn_plan": SCHEMA,
             "concurrency": self.concurrency,
             "step_size": self.step_size,
+            **self._tuned_for(),
             **self._policy(),
             "objective": self.objective,
             "fleet_hash": self.fleet_hash,
@@ -250,6 +263,7 @@ class Plan(Frozen, Tabular):
                 buffer=None if content.get("buffer") is None else whole(content["buffer"], "buffer"),
                 adaptive=_optional_truth(content, "adaptive"),
                 schedule=_optional_text(content, "schedule"),
+                tuned_for=_optional_text(content, "tuned_for"),
                 promises=_promises(content.get("promises")),
             )
         except KeyError as error:
@@ -283,7 +297,7 @@ class Plan(Frozen, Tabular):
 
 
 def _cap(given: Any, names: Sequence[str]) -> Floats:
-    """One number for each group, inf = none, from one for all, one for each, or nothing."""
+    """Return one cap for each group (inf = none), from one number for all, one for each group, or None."""
     if given is None or (isinstance(given, np.ndarray) and given.size == 0):
         return np.full(len(names), np.inf)
     listed = given if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given] * len(names)
@@ -303,31 +317,35 @@ def _cap(given: Any, names: Sequence[str]) -> Floats:
 def _check_policy(correction: float | None, buffer: int | None) -> None:
     if correction is not None and not 0 <= correction <= MOST_CORRECTION:
         raise InvalidInput(
-            f"correction must be a number from 0 (as they come) to {MOST_CORRECTION}, got {correction}; 1 = unbiased"
+            f"correction must be a number from 0 (none) to {MOST_CORRECTION}, got {correction}; 1 = unbiased"
         )
     if buffer is not None and not 1 <= buffer <= MOST_TASKS:
         raise InvalidInput(f"buffer must be a whole number of at least 1, got {buffer}")
 
 
 def _told_cap(given: Any) -> Cap:
-    """As it stands in a file: nothing, a number, or a list with null where there is none."""
+    """Read a cap from a file: null, a number, or a list in which null stands for no cap."""
     if given is None or isinstance(given, int | float):
         return given if given is None else number(given, "cap")
     return [None if one is None else number(one, "cap of a group") for one in items(given, "cap")]
 
 
 def plan_for(fleet: Fleet, given: Any) -> Plan:
-    """The plan in what was given for one, checked against the fleet; a sentence with the way out for anything else.
+    """Return the Plan in `given`, checked against the fleet; raise an error for anything that holds no plan.
 
     >>> fleet = Fleet.of(all=(10, 1.0))
     >>> plan_for(fleet, Plan.uniform(fleet, 5)).concurrency
     5
     """
     fleet_of(fleet)
-    plan = getattr(given, "plan", given)  # what make_plan returns holds one
+    plan = getattr(given, "plan", given)  # the result of make_plan holds a plan
     if not isinstance(plan, Plan):
         whole = isinstance(given, int) and not isinstance(given, bool)
-        way = f"Plan.uniform(fleet, {given})" if whole else "Plan.uniform(fleet, concurrency) or what make_plan returns"
+        way = (
+            f"Plan.uniform(fleet, {given})"
+            if whole
+            else "Plan.uniform(fleet, concurrency), or pass the result of make_plan"
+        )
         if isinstance(given, str | Path):
             way = f"Plan.load({str(given)!r})"
         raise InvalidInput(f"plan must be a Plan, got {quoted(given)}; write {way}")
@@ -336,7 +354,7 @@ def plan_for(fleet: Fleet, given: Any) -> Plan:
 
 
 def fleet_of(given: Any) -> Fleet:
-    """What was given, if it is a Fleet; a sentence with the way out otherwise."""
+    """Return `given` if it is a Fleet; otherwise raise an error that says what to write."""
     if isinstance(given, Fleet):
         return given
     way = f"Fleet.load({str(given)!r})" if isinstance(given, str | Path) else "Fleet.of(fast=(90, 8.0), slow=(10, 1.0))"
@@ -344,7 +362,7 @@ def fleet_of(given: Any) -> Fleet:
 
 
 def check_concurrency(concurrency: object) -> None:
-    """Refuse a concurrency that is not a whole number of tasks."""
+    """Raise an error unless concurrency is a whole number of tasks."""
     whole = isinstance(concurrency, int | np.integer) and not isinstance(concurrency, bool)
     if not whole or not 1 <= int(concurrency) <= MOST_TASKS:  # type: ignore[call-overload]
         raise InvalidInput(f"concurrency must be a whole number from 1 to {MOST_TASKS:,}, got {concurrency}")
@@ -362,7 +380,7 @@ def _optional_truth(content: Mapping[str, Any], key: str) -> bool | None:
 
 
 def _promises(given: Any) -> dict[str, Any]:
-    """What is promised: numbers where there must be some; what else a file says is kept as it is."""
+    """Read the predictions: numbers where numbers are needed; other entries of a file are kept as they are."""
     found = table({} if given is None else given, "promises")
     for key in PROMISED:
         optional_number(found.get(key), f"{key} of promises")

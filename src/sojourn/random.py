@@ -1,8 +1,8 @@
 """Random numbers by counter: the n-th number of a stream is a hash of its key and n.
 
-A stream is a 64-bit key that moves on by a constant with each draw; SplitMix64's finaliser turns it into a number. A
-key alone names the whole stream, so streams can be split by purpose (routing, service, clock, start) and by
-replication, and any of them can be taken up again from where it stopped.
+A stream is a 64-bit key that advances by a constant with each draw; SplitMix64's finaliser turns it into a number. The
+key alone identifies the whole stream, so streams can be split by purpose (routing, service, clock, start) and by
+replication, and any of them can continue from where it stopped.
 """
 
 import numpy as np
@@ -23,14 +23,14 @@ ROUTING, SERVICE, CLOCK, START = range(4)
 
 
 def keys(seed: int, replication: int = 0) -> NDArray[np.uint64]:
-    """Keys of the streams of one replication, indexed by purpose."""
+    """Return the keys of the streams of one replication, indexed by purpose."""
     state = np.random.SeedSequence(seed, spawn_key=(replication,)).generate_state(9, np.uint64)
     return state.astype(np.uint64)
 
 
 @inlined
 def mix(key: np.uint64) -> np.uint64:
-    """The number that belongs to `key`: 64 well-mixed bits."""
+    """Return the number that belongs to `key`: 64 well-mixed bits."""
     z = (key ^ (key >> _S30)) * _A
     z = (z ^ (z >> _S27)) * _B
     return z ^ (z >> _S31)
@@ -38,13 +38,13 @@ def mix(key: np.uint64) -> np.uint64:
 
 @inlined
 def unit(bits: np.uint64) -> float:
-    """A number in [0, 1) from 64 bits."""
+    """Return a number in [0, 1) from 64 bits."""
     return np.float64(np.int64(bits >> _S11)) * _UNIT
 
 
 @inlined
 def stream_of(key: np.uint64, client: int, number: int) -> np.uint64:
-    """The stream that belongs to (client, number) under a key, however long it gets."""
+    """Return the key of the stream that belongs to (client, number) under `key`; a stream never runs out."""
     return mix(mix(key + MOVE * np.uint64(client + 1)) ^ mix(MOVE * np.uint64(number + 1)))
 
 
@@ -54,7 +54,7 @@ def _task(key: np.uint64, client: int, nth: int) -> np.int64:
 
 
 class TaskKeys:
-    """A number from 0 to 2^63 - 1 for every task of a run: a matter of (seed, client, nth task of that client) alone.
+    """A number from 0 to 2^63 - 1 for every task of a run; it depends only on (seed, client, nth task of that client).
 
     >>> TaskKeys(0)(client=3, nth=5) == TaskKeys(0)(3, 5) != TaskKeys(1)(3, 5)
     True
@@ -64,12 +64,12 @@ class TaskKeys:
         self._key = np.random.SeedSequence((seed, _TASKS)).generate_state(1, np.uint64)[0]
 
     def __call__(self, client: int, nth: int) -> int:
-        """The key of the client's nth task."""
+        """Return the key of the client's nth task."""
         return int(_task(self._key, client, nth))
 
 
 def _layers() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Right edges and heights of 256 layers of equal area under e^-x (Marsaglia and Tsang's ziggurat)."""
+    """Return right edges and heights of 256 layers of equal area under e^-x (Marsaglia and Tsang's ziggurat)."""
     right, area = 7.697117470131487, 3.949659822581572e-3
     edge = np.empty(257)
     edge[0], edge[1] = area / np.exp(-right), right
@@ -84,7 +84,7 @@ EDGE, HEIGHT = _layers()
 
 @inlined
 def exponential(key: np.uint64, edge: NDArray[np.float64], height: NDArray[np.float64]) -> tuple[float, np.uint64]:
-    """A unit exponential and the stream's next key; 99% of the draws cost one product and one comparison."""
+    """Return a unit exponential and the stream's next key; 99% of the draws cost one product and one comparison."""
     key += MOVE
     bits = mix(key)
     layer = np.int64(bits & _LAYER)
@@ -101,7 +101,7 @@ def _edge_case(
     shift = 0.0
     while True:
         if layer == 0:
-            shift += edge[1]  # beyond the last layer the law starts anew
+            shift += edge[1]  # beyond the last layer the law is the same again, shifted
         else:
             key += MOVE
             if height[layer] + (height[layer + 1] - height[layer]) * unit(mix(key)) < np.exp(-x):
@@ -115,7 +115,7 @@ def _edge_case(
 
 
 def _normal_layers() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Right edges and heights of 256 layers of equal area under exp(-x^2/2), x > 0 (Marsaglia and Tsang)."""
+    """Return right edges and heights of 256 layers of equal area under exp(-x^2/2), x > 0 (Marsaglia and Tsang)."""
     right, area = 3.6541528853610088, 4.92867323399e-3
     edge = np.empty(257)
     edge[0], edge[1] = area / np.exp(-(right**2) / 2), right
@@ -131,7 +131,7 @@ _SIGN = np.uint64(256)
 
 @bare
 def normal(key: np.uint64) -> tuple[float, np.uint64]:
-    """A standard normal and the stream's next key; 99% of the draws cost one product and one comparison."""
+    """Return a standard normal and the stream's next key; 99% of the draws cost one product and one comparison."""
     while True:
         key += MOVE
         bits = mix(key)

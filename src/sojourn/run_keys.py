@@ -1,7 +1,7 @@
-"""What is known of each key of a run: its part, its help text, what it may be; told once, where the key is defined.
+"""The facts about each key of a run (its part, its help text, its values), written once where the key is defined.
 
-A configuration is a dataclass whose fields are made by `run_key`. Flags of the command line, checks of files and lists
-of keys that belong together are questions to `keys_of`.
+A configuration is a dataclass whose fields are made by `run_key`. The flags of the command line, the checks of files
+and the lists of related keys all come from `keys_of`.
 """
 
 from dataclasses import MISSING, dataclass, field, fields
@@ -12,19 +12,19 @@ PARTS = {
     "fleet": "the clients and their speeds",
     "plan": "whom to send tasks, and how many",
     "timing": "when tasks begin and end",
-    "world": "laws, links, the server's time, who is there",
+    "world": "laws, links, the server's time, which clients are online",
     "length": "when the run ends",
-    "data": "the examples, for learning and for judging",
+    "data": "the examples, for training and for testing",
     "partition": "who holds which examples",
     "model": "what is trained, and its loss",
     "algorithm": "what the server does with an update",
     "local work": "what a client does with a model",
     "seed": "every draw of a run",
-    "arithmetic": "where and with which numbers it is computed",
-    "execution": "in which order it is computed",
-    "judging": "how the model is looked at on the way",
+    "arithmetic": "the device and precision of the computation",
+    "execution": "the order of the computation",
+    "judging": "how the model is evaluated during training",
 }
-"""Which part of a run a key decides."""
+"""The parts of a run that keys decide, each with a description."""
 
 
 @dataclass(frozen=True)
@@ -32,35 +32,37 @@ class Key:
     """A key of a run."""
 
     name: str
-    """As in files; the flag has - for _."""
+    """Its name in files; the flag has - in place of _."""
     kind: str
-    """Its type, as written."""
+    """Its type annotation, as text."""
     part: str
     """Which part of a run it decides, one of PARTS."""
     help: str
     """What `--help` says of it."""
     default: Any
-    """Its value where nothing is said; MISSING = it must be said."""
+    """Its default value; MISSING = the key is required."""
     choices: tuple[str, ...] = ()
-    """The words that it may be; empty = any."""
+    """The words that it may have as value; empty = any."""
     code: bool = False
-    """Whether its text may name code of the user's own."""
+    """Whether its text may name the user's own code."""
     path: bool = False
-    """Whether it is the path of a file: what lies there counts, not where it lies."""
+    """Whether it is the path of a file; then the content of the file counts, not its path."""
     instead: str = ""
-    """The key in whose place it stands; both together are refused."""
+    """The key that it replaces; giving both is an error."""
     several: bool = False
-    """Whether its flag may be repeated; in a file `;` stands between."""
+    """Whether its flag may be repeated; in a file, `;` separates the values."""
     duration: bool = False
     """Whether it is a time: a number, or a text with units such as `90s`, `1h`, `2 days`."""
     short: str = ""
-    """One letter for its flag."""
+    """A one-letter form of its flag."""
     later: bool = False
-    """Whether runs did without it once: at its default it is not in the hash of a cell."""
+    """Whether it was added later: at its default it is left out of the hash of a cell, so that
+    older cells are found.
+    """
 
     @property
     def flag(self) -> str:
-        """As on the command line."""
+        """Its name on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
@@ -70,12 +72,12 @@ class Key:
 
 
 def run_key(part: str, help: str, *, default: Any = MISSING, **facts: Any) -> Any:
-    """A field of a configuration; `facts` are those of `Key`."""
+    """Return a field of a configuration; `facts` are fields of `Key`."""
     return field(default=default, metadata={"part": part, "help": help, **facts})
 
 
 def keys_of(kind: Any, **asked: Any) -> dict[str, Key]:
-    """The keys of a configuration by name; those alone of which everything asked for is true.
+    """Return the keys of a configuration by name; only those whose facts equal everything in `asked`.
 
     >>> from sojourn.learning.run.config import TrainConfig
     >>> list(keys_of(TrainConfig, part="data"))

@@ -1,17 +1,18 @@
-"""Scenario: how tasks are dispatched and what the world does to them, apart from fleet and plan.
+"""Scenario: the part of timing that is neither fleet nor plan: dispatcher, local steps, server, availability.
 
-Dispatchers decide who gets the next task; the text form is used on the command line.
+A dispatcher decides who gets the next task. These are their names, as used on the command line:
 
-routed      client drawn by p; a busy client queues it (the paper's network, and the default); under a cap of the plan
-            drawn by p among those with room
-pure        the client that has just finished
+routed      a client drawn by p; a busy client queues the task (the paper's network, and the default); if the plan has a
+            cap, drawn by p among the clients that may hold another task
+pure        the client that has just finished a task
 shuffled    clients in a random order, a new order when all have had their turn
-idle        drawn by p among the clients without a task (needs C <= n): another word for a cap of 1
-rounds      C clients drawn without replacement; the server waits for all (or the first `wait`), then `interaction`
-periodic    every client works by itself, up to K local steps; each `waiting + interaction` the server calls `contacts`
-            clients, interrupts them and takes what they have done
+idle        a client drawn by p among those without a task (needs C <= n): the same as a cap of 1
+rounds      C clients drawn without replacement; the server waits for all of them (or the first `wait`), and then for
+            the time `interaction`
+periodic    every client works on its own, up to K local steps; once every `waiting + interaction` the server calls
+            `contacts` clients, interrupts them and collects what they have done
 
-One of one's own is `package.module:Class(key=value)`: see `sojourn.dispatching`.
+A dispatcher of your own is written `package.module:Class(key=value)`: see `sojourn.dispatching`.
 """
 
 import hashlib
@@ -39,28 +40,28 @@ class Dispatcher:
     """
 
     name: str = "routed"
-    """Name of a dispatcher, or where one of one's own is: `package.module:Class`."""
+    """Name of a dispatcher, or `package.module:Class` for one of your own."""
     wait: int | None = None
-    """rounds: updates to wait for; None = all. The others are dropped."""
+    """rounds: number of updates to wait for; None = all. The other updates are dropped."""
     contacts: int | None = None
-    """periodic: clients that the server calls each time."""
+    """periodic: number of clients that the server calls each time."""
     waiting: float = 0.0
-    """periodic: time that the server waits between two calls."""
+    """periodic: time in seconds that the server waits between two calls."""
     interaction: float = 0.0
-    """rounds, periodic: time that the server takes to send and receive."""
+    """rounds, periodic: time in seconds that the server takes to send and receive."""
 
     own: DispatcherKind | None = field(default=None, repr=False)
-    """A dispatcher of one's own; `Dispatcher.of` makes one from an object."""
+    """The object of a dispatcher of your own; `Dispatcher.of` sets it."""
 
     def __post_init__(self) -> None:
         if self.name != "routed" or any(
             getattr(self, item.name) != item.default for item in fields(self)[1:]
-        ):  # the default is made later: what only mentions it stays light
+        ):  # the default is built later, so that merely naming it stays fast
             _ = self.kind
 
     @cached_property
     def kind(self) -> DispatcherKind:
-        """All that is known of the dispatcher: its options and their rules, its choice."""
+        """The object behind the name: the options, their rules, and the choice."""
         options = {
             item.name: getattr(self, item.name)
             for item in fields(self)[1:-1]
@@ -69,23 +70,23 @@ class Dispatcher:
         if self.own is None:
             return made(self.name, options)
         if options:
-            raise InvalidInput(f"dispatcher {self.name} has options of its own, got {', '.join(options)}; leave it out")
+            raise InvalidInput(f"dispatcher {self.name} has its own options, got {', '.join(options)}; leave it out")
         check_complete(type(self.own))
         return self.own
 
     @property
     def queued(self) -> bool:
-        """Whether tasks wait in queues at their clients; otherwise the server acts by itself."""
+        """Whether tasks wait in queues at their clients; otherwise the server acts on its own."""
         return self.own is not None or self.name in QUEUED
 
     @classmethod
     def of(cls, kind: DispatcherKind) -> "Dispatcher":
-        """The dispatcher that an object of one's own describes."""
+        """Return the Dispatcher for an object of your own dispatcher class."""
         return cls(place(type(kind)), own=kind)
 
     @classmethod
     def parse(cls, text: str) -> "Dispatcher":
-        """Read the text form."""
+        """Read a dispatcher from its text form, such as `rounds(wait=8)`."""
         own = own_dispatcher(text)
         if own is not None:
             return cls.of(own)
@@ -112,15 +113,15 @@ class Scenario:
     dispatcher: Dispatcher = field(default_factory=Dispatcher)
     """Who gets the next task."""
     local_steps: int = 1
-    """Local steps of a task (K); each takes a service time of its own. periodic: the most a client does."""
+    """Local steps per task (K); each takes a service time of its own. periodic: the most that a client does."""
     one_draw: bool = False
-    """Charge one service time a task, however many local steps."""
+    """Whether a task takes one service time in all, however many local steps it has."""
     server_rate: float = math.inf
-    """Updates that the server applies per unit of time, one after the other; inf = at once."""
+    """Updates that the server applies per second, one after the other; inf = at once."""
     server_law: Law = EXPONENTIAL
-    """Law of the server's time."""
+    """Law of the server's time per update."""
     availability: tuple[Availability, ...] = ()
-    """When clients are there, what is lost, how rates change."""
+    """When clients are online, which tasks are lost, how rates change."""
 
     def __post_init__(self) -> None:
         if self.local_steps != int(self.local_steps) or self.local_steps < 1:
@@ -133,7 +134,9 @@ class Scenario:
             raise InvalidInput(f"server_rate must be at least {LEAST_RATE:.3g}, got {self.server_rate}")
         if not self.dispatcher.queued:
             if math.isfinite(self.server_rate):
-                raise InvalidInput(f"dispatcher {self.dispatcher.name} has its own interaction time; no server_rate")
+                raise InvalidInput(
+                    f"dispatcher {self.dispatcher.name} has its own interaction time; leave server_rate out"
+                )
             if self.availability:
                 raise InvalidInput(
                     f"availability needs a dispatcher with queues ({', '.join(QUEUED)}), got {self.dispatcher.name}"
@@ -141,17 +144,17 @@ class Scenario:
 
     @property
     def plain(self) -> bool:
-        """Whether this is the paper's network: routed, one local step, nothing in the way."""
+        """Whether this is the paper's network: routed, one local step, no server time, clients always online."""
         return self == Scenario()
 
     @property
     def availability_hash(self) -> str | None:
-        """Fingerprint of when clients are there; None = always."""
+        """Fingerprint of the availability; None = clients are always online."""
         return hashlib.sha256(repr(self.availability).encode()).hexdigest()[:16] if self.availability else None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a trace says of it, for whoever reads its times.
+        """The facts that a trace stores about the scenario, for reading its times.
 
         >>> Scenario(server_rate=20.0).facts
         {'dispatcher': 'routed', 'local_steps': 1, 'one_draw': False, 'server_rate': 20.0, 'leave': []}

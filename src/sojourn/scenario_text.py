@@ -1,7 +1,8 @@
-"""A scenario in words: laws and links of a fleet, dispatcher, server and availability, as flags and as keys of a run.
+"""A scenario from text: laws and links of a fleet, dispatcher, server and availability, from flags or the keys of a
+run.
 
-A text may speak of one group, `slow=deterministic`, or of all, `lognormal(sigma=1)`; several are a list of texts, or
-one text with `;` between them.
+A text is for one group (`slow=deterministic`) or for all (`lognormal(sigma=1)`). Several texts are a list, or one text
+with `;` between them.
 """
 
 import math
@@ -21,7 +22,7 @@ Texts = str | Sequence[str] | None
 
 
 def override(fleet: Fleet, plan: Plan, law: Texts, uplink: Texts, downlink: Texts) -> tuple[Fleet, Plan]:
-    """The fleet with these laws and links, and the plan for it.
+    """Return the fleet with these laws and links, and the plan for it.
 
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
     >>> changed, _ = override(fleet, Plan.uniform(fleet, 4), "slow=deterministic", "5; slow=2:gamma(shape=2)", None)
@@ -49,14 +50,14 @@ def override(fleet: Fleet, plan: Plan, law: Texts, uplink: Texts, downlink: Text
 
 
 def availability_of(text: str | None) -> tuple[Availability, ...]:
-    """From its text form, or a TOML or CSV file."""
+    """Read an availability from its text form, or from a TOML or CSV file."""
     if text is None:
         return ()
     return Availability.load(text) if text.endswith((".toml", ".csv")) else (Availability.parse(text),)
 
 
 def scenario_of(dispatcher: str, local_steps: int, server_rate: float | None, availability: str | None) -> Scenario:
-    """The scenario that these words describe."""
+    """Return the scenario that these texts describe."""
     return Scenario(
         dispatcher=Dispatcher.parse(dispatcher),
         local_steps=local_steps,
@@ -68,7 +69,7 @@ def scenario_of(dispatcher: str, local_steps: int, server_rate: float | None, av
 def filled(
     needed: Scenario, algorithm: str, dispatcher: str | None, server_rate: float | None, availability: str | None
 ) -> Scenario:
-    """The scenario that an algorithm needs, with what it leaves open as these words say; what contradicts is refused.
+    """Return the scenario that an algorithm needs; these texts fill in what it leaves open, and may not contradict it.
 
     >>> filled(Scenario(local_steps=3), "fedasync", "pure", 20.0, None)  # doctest: +ELLIPSIS
     Scenario(dispatcher=Dispatcher(name='pure', ...), local_steps=3, one_draw=False, server_rate=20.0, ...)
@@ -84,19 +85,21 @@ def filled(
 
 
 def _dispatcher(needed: Dispatcher, algorithm: str, given: Dispatcher) -> Dispatcher:
-    """Any with queues where queues are needed; of rounds and periods what the algorithm has not set itself."""
+    """Accept any dispatcher with queues if queues are needed; for rounds and periods, what the algorithm has not set
+    itself.
+    """
     if needed.queued and given.queued:
         return given
     if needed.name != given.name:
         open_to = f"one of {', '.join(QUEUED)}" if needed.queued else needed.name
         raise InvalidInput(
-            f"{algorithm} needs dispatcher {open_to}, got {given.name}; leave it out, or take another algorithm"
+            f"{algorithm} needs dispatcher {open_to}, got {given.name}; leave it out, or choose another algorithm"
         )
     for item in fields(needed)[1:]:
         mine, asked = getattr(needed, item.name), getattr(given, item.name)
         if item.default not in (mine, asked) and mine != asked:
             raise InvalidInput(
-                f"{algorithm} has {item.name} {mine:g}, dispatcher {given.name} says {asked:g}; give it once"
+                f"{algorithm} has {item.name} {mine:g}, but dispatcher {given.name} has {asked:g}; give it once"
             )
     set_by = {item.name for item in fields(needed)[1:] if getattr(needed, item.name) != item.default}
     return replace(given, **{key: getattr(needed, key) for key in set_by})
@@ -110,7 +113,7 @@ def _parts(texts: Texts) -> Iterator[str]:
 
 
 def _addressed(fleet: Fleet, text: str) -> tuple[list[int], str]:
-    """The groups that a text speaks of, and its value: `name=value`, or `value` for all."""
+    """Return the groups that a text is for, and its value: `name=value`, or `value` for all."""
     name, separator, value = text.partition("=")
     if separator and name.strip() in fleet.name:
         return [fleet.index(name.strip())], value.strip()

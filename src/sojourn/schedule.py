@@ -1,4 +1,4 @@
-"""Step sizes over steps or over time."""
+"""Schedules: how the step size changes over steps or over time."""
 
 import re
 from dataclasses import dataclass, fields, replace
@@ -11,7 +11,7 @@ from sojourn.text import parse_choice
 from sojourn.types import Floats
 
 _BUDGET = re.compile(r"\bend\s*=\s*budget\b(\s*,\s*over\s*=\s*(steps|time)\b)?")
-LARGEST = 1e30  # of a factor
+LARGEST = 1e30  # largest factor
 _OPTIONS = {
     "constant": {},
     "drops": {"at": str, "by": float, "over": str},
@@ -24,7 +24,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """A factor of the step size.
+    """A factor by which the step size is multiplied, as a function of the step or of the time in seconds.
 
     >>> Schedule.parse("drops(at=100/200, by=0.1)").factor(150, 0.0)
     0.1
@@ -35,19 +35,19 @@ class Schedule:
     name: str = "constant"
     """constant, drops, cosine, linear, warmup or inverse."""
     over: str = "steps"
-    """What it goes by: steps or time."""
+    """What it depends on: steps or time."""
     at: tuple[float, ...] = ()
     """drops: when."""
     by: float = 0.1
-    """drops: the factor of each."""
+    """drops: the factor of each drop."""
     end: float = inf
-    """cosine and linear: where it has come down."""
+    """cosine and linear: the step or time at which the fall ends."""
     least: float = 0.0
-    """cosine and linear: the factor from there on."""
+    """cosine and linear: the factor from the end on."""
     length: float = 0.0
-    """warmup: until when the factor rises from 0 to 1."""
+    """warmup: the step or time until which the factor rises from 0 to 1."""
     half: float = inf
-    """inverse: where (1 + x/half)^-power has fallen to 2^-power."""
+    """inverse: the step or time at which (1 + x/half)^-power has fallen to 2^-power."""
     power: float = 0.5
     """inverse: how fast it falls."""
 
@@ -76,9 +76,9 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str, steps: int | None = None, time: float | None = None) -> "Schedule":
-        """Read the text form; several times of drops are divided by /.
+        """Read the text form; `/` separates several times of drops.
 
-        `end=budget` is the end of the run: its time, where it ends by time, or its steps.
+        `end=budget` is the end of the run: its time if it ends by time, otherwise its steps.
 
         >>> Schedule.parse("linear(end=budget)", time=40.0).factor(7, 30.0)
         0.25
@@ -93,7 +93,7 @@ class Schedule:
 
     @property
     def text(self) -> str:
-        """The text form, from which the same is read.
+        """The text form, from which `parse` reads the same schedule.
 
         >>> Schedule.parse("drops(at=100/200)").text
         'drops(at=100.0/200.0)'
@@ -104,7 +104,7 @@ class Schedule:
         return f"{self.name}({', '.join(words)})" if words else self.name
 
     def scaled(self, by: float) -> "Schedule":
-        """The same course in `by` of its length.
+        """Return the same schedule compressed to the fraction `by` of its length.
 
         >>> Schedule.parse("linear(end=90, least=0.1)").scaled(1 / 9).text
         'linear(end=10.0, least=0.1)'
@@ -113,7 +113,7 @@ class Schedule:
         return replace(self, at=at, end=self.end * by, length=self.length * by, half=self.half * by)
 
     def factor(self, step: int, time: float) -> float:
-        """The factor at a server step and time."""
+        """Return the factor at a server step and a time in seconds."""
         x = float(step) if self.over == "steps" else time
         if self.name == "drops":
             return float(self.by ** sum(x >= one for one in self.at))
@@ -128,7 +128,7 @@ class Schedule:
         return 1.0
 
     def factors(self, steps: Floats, times: Floats) -> Floats:
-        """The factors of many steps and their times at once, to rounding.
+        """Return the factors of many steps and their times at once; they agree with `factor` up to rounding.
 
         >>> Schedule.parse("linear(end=4)").factors(np.array([0.0, 1.0, 8.0]), np.zeros(3))
         array([1.  , 0.75, 0.  ])
@@ -149,7 +149,7 @@ class Schedule:
 
 
 def ended(text: str, steps: int | None = None, time: float | None = None) -> str:
-    """The text of a schedule with the end of the run where it says `end=budget`.
+    """Return the text of a schedule, with the end of the run in place of `end=budget`.
 
     >>> ended("linear(end=budget)", steps=500), ended("cosine(end=budget, least=0.1)", time=40.0)
     ('linear(end=500)', 'cosine(end=40.0, over=time, least=0.1)')
@@ -162,5 +162,5 @@ def ended(text: str, steps: int | None = None, time: float | None = None) -> str
 
 
 def by_budget(text: str) -> bool:
-    """Whether a schedule ends where the run does."""
+    """Whether a schedule ends when the run does."""
     return _BUDGET.search(text) is not None

@@ -1,4 +1,4 @@
-"""Tabular: what a result looks like in a notebook: a short repr, a table, a pandas DataFrame."""
+"""Tabular: how a result is shown in a notebook: a short repr, a table, a pandas DataFrame."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ MOST_ROWS = 20
 
 
 class Tabular:
-    """A result with a title and columns; a class of results defines these two."""
+    """Base of results; a subclass defines a title (`_title`) and columns (`_table`)."""
 
     def _title(self) -> str:
-        """One line that says what it is."""
+        """Return one line that says what the result is."""
         raise NotImplementedError
 
     def _table(self) -> Mapping[str, Sequence[Any]]:
-        """Values by name, all columns of one length."""
+        """Return the columns by name, all of the same length."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Tabular:
         return f"<p>{_cell(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def to_pandas(self) -> Any:
-        """The table as a DataFrame."""
+        """Return the table as a pandas DataFrame."""
         try:
             import pandas
         except ImportError:

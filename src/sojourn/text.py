@@ -16,7 +16,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def parse_call(noun: str, text: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Read the name and its options; `options` maps each key to how its value is read.
+    """Read a name and its options; `options` maps each key to a function that reads its value.
 
     >>> parse_call("dispatcher", "rounds(wait=8)", {"wait": int})
     ('rounds', {'wait': 8})
@@ -26,7 +26,7 @@ def parse_call(noun: str, text: str, options: Options) -> tuple[str, dict[str, A
 
 
 def parse_choice(noun: str, text: str, choices: Mapping[str, Options]) -> tuple[str, dict[str, Any]]:
-    """Read the name, which must be one of the choices, and its options; each choice has options of its own.
+    """Read a name, which must be one of the choices, and its options; each choice has its own options.
 
     >>> parse_choice("partition", "shards(k=2)", {"iid": {}, "shards": {"k": int}})
     ('shards', {'k': 2})
@@ -38,19 +38,19 @@ def parse_choice(noun: str, text: str, choices: Mapping[str, Options]) -> tuple[
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names as a phrase: `a`, or `one of a, b`."""
+    """Return the names as a phrase: `a`, or `one of a, b`."""
     words = list(names)
     return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What was probably meant, as the end of a sentence; empty where nothing is near."""
+    """Return the names closest to `name` as the end of a sentence; empty if none is close."""
     near = difflib.get_close_matches(name, list(names))
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _split(noun: str, text: str) -> tuple[str, str]:
-    """The name, and what stands between the brackets."""
+    """Return the name, and the text between the brackets."""
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{noun} must have at most {MOST_CHARACTERS:,} characters, got '{short(text)}'; shorten it")
     name, bracket, rest = (part.strip() for part in text.partition("("))
@@ -61,7 +61,7 @@ def _split(noun: str, text: str) -> tuple[str, str]:
 
 
 def parts(inside: str) -> list[str]:
-    """The options, split at commas that do not stand inside the brackets of a value."""
+    """Split the options at commas that are not inside the brackets of a value."""
     parts, depth = [""], 0
     for piece in re.split("([,()])", inside):
         depth += (piece == "(") - (piece == ")")

@@ -1,8 +1,8 @@
-"""Trace: what happened to every task, one row a task; simulated or recorded, the same table.
+"""Trace: a table of what happened to every task, one row per task, whether simulated or recorded.
 
-Only facts are stored; everything else (staleness, sojourn, waiting) is derived. Steps follow one convention: w_k is
-the model after k updates have been applied; `dispatched_step` is the k of the model that the task carries (the
-paper's I_k, 0 for the initial tasks), `applied_step` the number of updates applied before this one.
+Only facts are stored; everything else (staleness, sojourn, waiting) is derived. Steps are counted in one way: w_k is
+the model after k updates. `dispatched_step` is the k of the model that the task carries (the paper's I_k, 0 for the
+initial tasks), and `applied_step` is the number of updates applied before this one.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ KEY = b"sojourn_trace"
 FEW_ROWS, ROWS_A_BYTE = (
     1_000_000,
     2,
-)  # more rows than these are claimed and not there; the fewest bytes seen are 7 a row
+)  # a file that claims more rows than this per byte is damaged; real files have at least 7 bytes per row
 APPLIED, IN_FLIGHT, DROPPED, REFUSED, LOST = range(5)
 FATES = ("applied", "in_flight", "dropped", "refused", "lost")
 
@@ -54,7 +54,7 @@ _ARROW = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(Frozen, Tabular):
-    """Columns of equal length, one row a task, and facts about the whole; none of it can be written.
+    """A read-only table with one row per task, and metadata about the whole. Times are in seconds.
 
     >>> from sojourn import Fleet, Plan, simulate
     >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
@@ -66,25 +66,25 @@ class Trace(Frozen, Tabular):
     """
 
     client: NDArray[np.int32]
-    """Number of the client in the fleet."""
+    """Number of the client in the fleet, from 0."""
     prob: NDArray[np.float64]
-    """Share of the client in all updates, believed when the task was sent; its unbiased weight is 1/(n prob)."""
+    """The client's share of all updates, as believed when the task was sent; its unbiased weight is 1/(n prob)."""
     dispatched_at: NDArray[np.float64]
-    """Server clock when the task left; NaN = not yet, here and below."""
+    """Server clock when the task was dispatched, in seconds; here and below NaN = not yet."""
     started_at: NDArray[np.float64]
     """When the client began to serve it."""
     finished_at: NDArray[np.float64]
-    """When the client had served it; NaN also where it never did, because it left or the round was over."""
+    """When the client finished serving it; NaN also if it never did, because it left or the round was over."""
     applied_at: NDArray[np.float64]
-    """When the server applied it, or when it was over in another way, as `fate` says: lost, dropped, refused."""
+    """When the server applied it, or when it ended in another way, as `fate` says: lost, dropped, refused."""
     dispatched_step: NDArray[np.int64]
-    """Updates applied before the model that the task carries."""
+    """Number of updates in the model that the task carries."""
     applied_step: NDArray[np.int64]
-    """Updates applied before this one; -1 = never."""
+    """Number of updates applied before this one; -1 = the task's update was never applied."""
     work: NDArray[np.int32]
     """Local steps done."""
     fate: NDArray[np.int8]
-    """APPLIED, IN_FLIGHT, DROPPED, REFUSED or LOST."""
+    """How the task ended: APPLIED, IN_FLIGHT, DROPPED, REFUSED or LOST."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Facts about the whole: origin, seed, start, hashes of fleet and plan; `prob`: exact, estimated or drawn."""
 
@@ -111,22 +111,22 @@ class Trace(Frozen, Tabular):
 
     @property
     def applied(self) -> NDArray[np.bool_]:
-        """Rows whose update was applied."""
+        """Mask of the rows whose update was applied."""
         return np.asarray(self.fate == APPLIED)
 
     @property
     def staleness(self) -> NDArray[np.int64]:
-        """Updates applied strictly between dispatch and application, for the applied rows."""
+        """Number of updates applied strictly between a task's dispatch and its application, for the applied rows."""
         return (self.applied_step - self.dispatched_step)[self.applied]
 
     @property
     def sojourn(self) -> NDArray[np.float64]:
-        """Clock time from dispatch to application, for the applied rows."""
+        """Time from dispatch to application in seconds, for the applied rows."""
         return (self.applied_at - self.dispatched_at)[self.applied]
 
     @property
     def hash(self) -> str:
-        """Fingerprint of the columns; the metadata do not count."""
+        """Fingerprint of the columns, without the metadata."""
         digest = hashlib.sha256()
         for key in COLUMNS:
             digest.update(np.ascontiguousarray(getattr(self, key)).data)
@@ -139,7 +139,7 @@ class Trace(Frozen, Tabular):
 
     @classmethod
     def load(cls, path: str | Path) -> "Trace":
-        """Read a whole Parquet trace into memory; `scan` reads it in pieces."""
+        """Read a whole Parquet trace into memory; `sojourn.scan` reads it in pieces."""
         pieces = list(scan(path))
         columns = {key: np.concatenate([getattr(piece, key) for piece in pieces]) for key in COLUMNS}
         return cls(**columns, metadata=pieces[0].metadata)
@@ -157,9 +157,9 @@ class Trace(Frozen, Tabular):
 class TraceWriter:
     """Writes a trace in pieces, so that its length is not bounded by memory.
 
-    The file appears under its name when the writer closes. After an interruption or an error it appears with the rows
-    that were written, unless it is torn or there is a file of that name, which then stays.
-    Facts known only at the end go into `metadata` before closing.
+    The file gets its name when the writer closes. After an interruption or an error it gets its name with the rows that
+    were written so far, unless it is damaged, or a file of that name exists already: then that file stays. Set facts
+    that are known only at the end in `metadata` before closing.
     """
 
     _file: Any
@@ -178,7 +178,7 @@ class TraceWriter:
             )
 
     def write(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append rows, given as one array for each column."""
+        """Append rows, given as one array per column."""
         arrays = [pa.array(columns[key]) for key in COLUMNS if key != "fate"]
         fate = pa.DictionaryArray.from_arrays(pa.array(columns["fate"]), pa.array(FATES))
         with self._place_kept():
@@ -196,7 +196,7 @@ class TraceWriter:
 
     @contextmanager
     def _place_kept(self) -> Iterator[None]:
-        """Give the file up where it is torn in the middle of the block: what had its name before keeps it."""
+        """Give up the file if the block fails half-way through a write; a previous file of that name is kept."""
         try:
             yield
         except BaseException as error:
@@ -207,7 +207,7 @@ class TraceWriter:
         if not self._ended:
             self._ended = True
             if problem[0] is not None and self._file is not None:
-                self._file.is_open = False  # it writes no more, not even when it is deleted
+                self._file.is_open = False  # it writes nothing more, not even when it is deleted
             self._place.__exit__(*problem)
 
     def __enter__(self) -> Self:
@@ -223,7 +223,7 @@ class TraceWriter:
 
 
 def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
-    """Read a Parquet trace in pieces of at most `rows` rows, each a Trace with the whole's metadata."""
+    """Read a Parquet trace in pieces of at most `rows` rows; each piece is a Trace with the metadata of the whole."""
     file, metadata = _open(Path(path))
     empty = True
     try:

@@ -1,4 +1,4 @@
-"""Array types: one name for each kind of array that the house passes around."""
+"""Array types: one name for each kind of array that the package passes around."""
 
 from typing import Any
 

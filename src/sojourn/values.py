@@ -1,7 +1,7 @@
-"""Values from JSON and TOML files, read as what they must be: text, numbers, whole numbers, lists, tables.
+"""Check the types of values from JSON and TOML files: text, numbers, whole numbers, lists, tables.
 
-A file that anyone may have written holds any kind of value in any place. Whoever reads one says here what it must be,
-and a wrong one is refused in a sentence; nothing that comes later meets a value of another kind.
+A file that anyone may have written can hold any kind of value anywhere. Its reader says here what each value must be,
+and a wrong one raises an error of one sentence, so that later code never meets a value of another kind.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.errors import InvalidInput
 from sojourn.shown import quoted
 
-LARGEST = 2**63 - 1  # of a whole number: the largest that arrays hold
+LARGEST = 2**63 - 1  # the largest whole number that arrays hold
 
 
 class WrongKind(InvalidInput):
@@ -17,14 +17,14 @@ class WrongKind(InvalidInput):
 
 
 def text(value: Any, what: str) -> str:
-    """The value, which must be text."""
+    """Return the value, which must be text."""
     if isinstance(value, str):
         return value
     raise WrongKind(f"{what} must be text, got {quoted(value)}")
 
 
 def number(value: Any, what: str) -> float:
-    """The value, which must be a number, whole or not.
+    """Return the value, which must be a number, whole or not.
 
     >>> number(3, "rate"), number(0.5, "rate")
     (3.0, 0.5)
@@ -38,33 +38,33 @@ def number(value: Any, what: str) -> float:
 
 
 def optional_number(value: Any, what: str) -> float | None:
-    """The value, which must be a number or not be there."""
+    """Return the value, which must be a number or None."""
     return None if value is None else number(value, what)
 
 
 def whole(value: Any, what: str, least: int = 0, most: int = LARGEST) -> int:
-    """The value, which must be a whole number within bounds."""
+    """Return the value, which must be a whole number within the bounds."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     raise WrongKind(f"{what} must be a whole number from {least} to {most}, got {quoted(value)}")
 
 
 def items(value: Any, what: str) -> list[Any]:
-    """The value, which must be a list."""
+    """Return the value, which must be a list."""
     if isinstance(value, list):
         return value
     raise WrongKind(f"{what} must be a list, got {quoted(value)}")
 
 
 def numbers(value: Any, what: str) -> list[float]:
-    """The value, which must be a list of numbers."""
+    """Return the value, which must be a list of numbers."""
     if not isinstance(value, list):
         raise WrongKind(f"{what} must be a list of numbers, got {quoted(value)}")
     return [number(one, f"a value of {what}") for one in value]
 
 
 def table(value: Any, what: str) -> dict[str, Any]:
-    """The value, which must be a table: keys and values."""
+    """Return the value, which must be a table of keys and values."""
     if isinstance(value, dict):
         return value
     raise WrongKind(f"{what} must be a table of keys and values, got {quoted(value)}")

@@ -42,7 +42,9 @@ def test_a_link_in_the_folder_of_many_cells_is_refused_and_what_it_leads_to_stay
     victim.write_text("precious")
     out.mkdir()
     (out / name).symlink_to(victim)
-    with pytest.raises(InvalidInput, match=f"{name} must be no link, it leads to .*victim; put a copy in its place"):
+    with pytest.raises(
+        InvalidInput, match=f"{name} must not be a link, it points to .*victim; put a copy in its place"
+    ):
         run_cells(seeds(fleet, 1), out, jobs=1)
     assert victim.read_text() == "precious"
 
@@ -54,13 +56,13 @@ def test_a_cell_that_is_a_link_or_holds_one_is_refused(fleet, tmp_path):
     cell = Cells(out).of(cells[0])
     moved = cell.rename(tmp_path / "moved")
     cell.symlink_to(moved)
-    with pytest.raises(InvalidInput, match=r"seed-0-\w+ must be no link"):
+    with pytest.raises(InvalidInput, match=r"seed-0-\w+ must not be a link"):
         Cells(out).of(cells[0])
     cell.unlink()
     shutil.copytree(moved, cell)
     (cell / "summary.json").unlink()
     (cell / "summary.json").symlink_to(moved / "summary.json")
-    with pytest.raises(InvalidInput, match=r"summary\.json must be no link"):
+    with pytest.raises(InvalidInput, match=r"summary\.json must not be a link"):
         Cells(out).finished(cells)
 
 
@@ -72,7 +74,7 @@ def test_the_commands_refuse_a_link_with_one_sentence(fleet, tmp_path, verb):
     words = {"sweep": [str(tmp_path / "sweep.toml")], "compare": [fleet, "--algorithm", "fedavg", "--no-picture"]}[verb]
     error = CliRunner().invoke(app, [verb, *words, "--jobs", "1", "--out", str(tmp_path / "out")]).exception
     assert isinstance(error, InvalidInput)
-    assert "cells must be no link" in str(error)
+    assert "cells must not be a link" in str(error)
 
 
 @pytest.mark.slow

@@ -42,7 +42,10 @@ def test_the_example_fits_its_fleet_and_plan():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed = 3", "keys are seeds, target, baseline, run, tuning, algorithm, plan, got 'seed'; did you mean seeds?"),
+        (
+            "seed = 3",
+            "keys are seeds, target, baseline, dispatch, run, tuning, algorithm, plan, got 'seed'; did you mean seeds?",
+        ),
         ("run = 3", "run must be a table, got 3; write [run]"),
         ("[run]\nsteps = 3", "key fleet is required in [run]"),
         ("[run]\nfleet = 'f'\nstep = 3", "unknown key 'step'; did you mean steps or "),
@@ -65,10 +68,10 @@ def test_a_comparison_file_with_a_mistake_is_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[run]\nfleet = 'f'\n[[method]]\nalgorithm = 'asyncsgd'", "method is called algorithm now"),
-        ("[run]\nfleet = 'f'\n[tuning]\nrates = [0.1]", "rates is called step_sizes now"),
-        ("[run]\nfleet = 'f'\nrate = 0.1", "key rate is called step_size now"),
-        ("[run]\nfleet = 'f'\n[[algorithm]]\nalgorithm = 'fedavg'\nlocal_rate = 1.0", "is called local_step_size now"),
+        ("[run]\nfleet = 'f'\n[[method]]\nalgorithm = 'asyncsgd'", "method is now called algorithm"),
+        ("[run]\nfleet = 'f'\n[tuning]\nrates = [0.1]", "rates is now called step_sizes"),
+        ("[run]\nfleet = 'f'\nrate = 0.1", "key rate is now called step_size"),
+        ("[run]\nfleet = 'f'\n[[algorithm]]\nalgorithm = 'fedavg'\nlocal_rate = 1.0", "is now called local_step_size"),
     ],
 )
 def test_an_old_key_is_refused_with_its_new_name(tmp_path, text, message):

@@ -93,8 +93,8 @@ def by_hand(**changes):
 def test_a_trace_made_by_hand_is_learned_along_and_what_was_not_checked_is_said(fleet, tmp_path):
     run = open_run(TrainConfig(fleet, **WORDS), tmp_path / "run", trace=by_hand())
     assert run.notes == [
-        "the trace does not say its fleet_hash, plan_hash, dispatcher, concurrency: whether it is of this fleet and "
-        "plan was not checked"
+        "the trace does not state its fleet_hash, plan_hash, dispatcher, concurrency: its fleet and plan were not "
+        "checked"
     ]
     outcome = run.go()
     assert (outcome.received, outcome.metrics["time"]) == (5, 4.0)
@@ -191,7 +191,7 @@ WRONG = {
     "timing beside a trace": (
         lambda: made(),
         {"availability": "churn(on=9, off=1)", "trace": "some.parquet"},
-        "a trace has its timing already: availability must not be given beside it; leave it out",
+        "a trace already has its timing: availability must not be given with it; leave it out",
     ),
     "rounds that nobody names": (
         by_hand,
@@ -242,27 +242,27 @@ WRONG = {
     "rows in another order": (
         lambda: by_hand(applied_step=[1, 0, 2, 3, 4]),
         {},
-        "a trace must have its applied rows in order, applied_step 0, 1, 2, ..., this one has not; sort its rows",
+        "a trace must have its applied rows in order, applied_step 0, 1, 2, ..., this one does not; sort its rows",
     ),
     "a task in flight in the middle": (
         lambda: by_hand(fate=[0, 0, 1, 0, 0], applied_step=[0, 1, -1, 2, 3], dispatched_step=[0, 1, 0, 2, 3]),
         {},
-        "a trace must have its tasks in flight last, this one has not; move these rows to the end",
+        "a trace must have its tasks in flight last, this one does not; move these rows to the end",
     ),
     "time that goes back": (
         lambda: by_hand(applied_at=[1.0, 2.0, 3.0, 2.5, 4.0]),
         {},
-        "applied_at of a trace must be finite and never go back, this trace's does; correct it",
+        "applied_at of a trace must be finite and never decrease, this trace's does; correct it",
     ),
     "a model of the future": (
         lambda: by_hand(dispatched_step=[0, 1, 3, 2, 4]),
         {},
-        "a task of a trace must carry a model that there was: row 2 has dispatched_step 3 after 2 updates; correct it",
+        "a task of a trace must carry a model that existed: row 2 has dispatched_step 3 after 2 updates; correct it",
     ),
     "no updates": (
         lambda: by_hand(fate=np.ones(5), applied_step=np.full(5, -1)),
         {},
-        "a trace to learn along must have applied updates, got none; simulate more steps",
+        "a trace to train along must have applied updates, got none; simulate more steps",
     ),
     "more steps than there are": (
         lambda: made(),

@@ -52,6 +52,7 @@ def test_what_has_ended_is_left_alone_and_twins_are_trained_once(fleet, tmp_path
     assert seen == [("seed 1", 2, 2)]
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_is_tried_once_more_and_the_rest_goes_on(fleet, tmp_path):
     cells = [own(fleet, "wrong"), own(fleet, "wrong_once"), own(fleet, "pairs")]
     swept = run_cells(cells, tmp_path / "out", jobs=2)
@@ -73,6 +74,7 @@ def test_a_cell_that_kills_its_process_is_convicted_alone_and_its_neighbours_are
     assert "deadly_once" in swept.retried
 
 
+@pytest.mark.slow
 def test_a_cell_that_diverges_has_ended_and_is_not_tried_again(fleet, tmp_path):
     cell = Cell("far", small(fleet, step_size=1e20, model="mlp"))
     for _ in range(2):

@@ -85,6 +85,31 @@ def test_differences_are_those_of_pairs(made):
     assert "difference" not in rows["one", "time"]
 
 
+def test_intervals_of_accuracies_and_curves_stay_between_0_and_1(made):
+    comparison, runs = made(ROWS)  # two seeds: Student's interval of 0.7 and 0.9 would reach from -0.47 to 2.07
+    rows = [*standing(runs, comparison.baseline), *curves(runs)]
+    ends = [row[f"{key}_{end}"] for row in rows for key in ("accuracy", "client_worst") for end in ("low", "high")]
+    assert all(0 <= end <= 1 for end in ends)
+    assert {0, 1} <= set(ends)
+    two = next(row for row in rows if row["algorithm"] == "two")
+    assert (two["mean_low"], two["mean_high"]) == (0, 1)
+    assert -1 <= two["difference_low"] < two["difference_high"] <= 1
+
+
+@pytest.mark.parametrize(("loss", "lowest"), [("cross-entropy", 0.0), ("mine:loss", 1.25 - 12.7062 * 0.75)])
+def test_a_loss_has_a_bound_where_the_package_knows_it(made, loss, lowest):
+    losses = {("one", 0): 0.5, ("one", 1): 2.0, ("two", 0): 1.0, ("two", 1): 1.0}
+    config = {"device": "cpu", "execution": "waves", "step_size": 0.1, "loss": loss}
+    _, runs = made(
+        {key: [row(0), row(10, loss=value)] for key, value in losses.items()},
+        facts={key: {"config": config} for key in losses},
+    )
+    found = next(one for one in standing(runs, "one") if one["algorithm"] == "one")
+    # mean 1.25, standard error 0.75, and 12.706 of these with one degree of freedom
+    assert found["test_loss_high"] == pytest.approx(1.25 + 12.7062 * 0.75, rel=1e-4)
+    assert found["test_loss_low"] == pytest.approx(lowest, rel=1e-4)
+
+
 def test_every_axis_is_looked_at_where_all_runs_have_been(made):
     short = {**ROWS, ("two", 0): [row(0), row(4, accuracy=0.3, time=10.0)]}
     comparison, runs = made(short)
@@ -135,7 +160,9 @@ def test_a_run_that_diverged_has_no_value_and_no_target_even_before_it_did(made)
 
 def test_data_that_changed_between_seeds_is_found_out(made):
     _, runs = made(ROWS, facts={(name, 1): {"dataset_hash": "another"} for name in ("one", "two")})
-    assert unpaired(runs) == ["the runs do not all have the same data: it was changed on the way; remove the old cells"]
+    assert unpaired(runs) == [
+        "the runs do not all have the same data: it was changed in the meantime; remove the old cells"
+    ]
 
 
 def test_a_half_copied_cell_has_not_ended(made, tmp_path):
@@ -151,7 +178,7 @@ def test_a_half_copied_cell_has_not_ended(made, tmp_path):
 def test_runs_that_are_no_pairs_are_found_out(made):
     _, runs = made({**ROWS, ("two", 1): [row(0, loss=1.5), row(10)]}, facts={("two", 0): {"partition_hash": "another"}})
     assert unpaired(runs) == [
-        "seed 0: the algorithms do not have the same partition; these runs are no pairs",
-        "seed 1: the algorithms do not begin with the same model; these runs are no pairs",
+        "seed 0: the algorithms do not have the same partition; these runs are not pairs",
+        "seed 1: the algorithms do not begin with the same model; these runs are not pairs",
     ]
     assert mixed(runs) == []

@@ -94,7 +94,7 @@ def _trace(fleet, tmp_path, **words):
 REFUSED = {
     "rounds are no queue": (
         {"algorithm": "fedavg", "dispatcher": "idle"},
-        "fedavg needs dispatcher rounds, got idle; leave it out, or take another algorithm",
+        "fedavg needs dispatcher rounds, got idle; leave it out, or choose another algorithm",
     ),
     "queues are no rounds": (
         {"dispatcher": "rounds"},
@@ -102,11 +102,11 @@ REFUSED = {
     ),
     "two sayings about who is next": (
         {"algorithm": "asyncsgd(assignment=pure)", "dispatcher": "idle"},
-        r"asyncsgd\(assignment=pure\) says who gets the next task, pure, and dispatcher is idle; give one of them",
+        r"asyncsgd\(assignment=pure\) sets the dispatcher pure, but the dispatcher given is idle; give one of them",
     ),
     "two numbers of calls": (
         {"algorithm": "quafl(contacts=3)", "dispatcher": "periodic(contacts=4, waiting=1)"},
-        "quafl has contacts 3, dispatcher periodic says 4; give it once",
+        "quafl has contacts 3, but dispatcher periodic has 4; give it once",
     ),
     "rounds with clients that come and go": (
         {"algorithm": "fedavg", "availability": "churn(on=9, off=1)"},
@@ -114,7 +114,7 @@ REFUSED = {
     ),
     "rounds with a busy server": (
         {"algorithm": "fedavg", "server_rate": 3.0},
-        "dispatcher rounds has its own interaction time; no server_rate",
+        "dispatcher rounds has its own interaction time; leave server_rate out",
     ),
     "no such law": ({"law": "normal(sigma=1)"}, "law must be one of exponential, .* got 'normal'"),
     "no rate": ({"uplink": "fast"}, "uplink must be a rate, optionally with :law, got 'fast'"),

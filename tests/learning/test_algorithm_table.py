@@ -136,7 +136,7 @@ def test_every_method_is_in_the_table():
 
 @pytest.mark.parametrize("holds", PROPERTIES, ids=[one.__name__ for one in PROPERTIES])
 @every
-def test_every_property_that_an_algorithm_of_ones_own_is_checked_for(number, holds):
+def test_every_property_that_an_algorithm_of_your_own_is_checked_for(number, holds):
     holds(property_case_of(number))
 
 

@@ -595,7 +595,7 @@ def test_where_a_batch_is_all_that_a_client_holds_no_noise_is_measured(fleet, tm
         assert point.G2.low == pytest.approx(point.G2.high, rel=1e-12)
     found.save(tmp_path / "constants.toml")
     text = (tmp_path / "constants.toml").read_text()
-    assert "# Note: sigma2 is 0: a batch is all that a client holds, so that its gradient has no noise." in text
+    assert "# Note: sigma2 is 0: one batch holds all examples of a client, so its gradient has no noise." in text
     assert Calibration.load(tmp_path / "constants.toml") == found
     assert Constants.load(tmp_path / "constants.toml").sigma2 == 0
     land = Landscape.load(tmp_path / "constants.toml")
@@ -608,7 +608,7 @@ def test_clients_with_little_data_have_no_noise_and_others_have(fleet):
     found = measured(fleet, partition="iid(sizes=power(exponent=1.5, least=10))", batch_size=40, steps=30)
     assert 0 < found.still < 10
     assert found.sigma2.low > 0
-    assert found.notes == [f"{found.still} of 10 clients have no noise: a batch is all that they hold"]
+    assert found.notes == [f"{found.still} of 10 clients have no noise: one batch holds all their examples"]
 
 
 def test_a_file_from_some_of_the_clients_says_so_and_what_they_had(tmp_path):
@@ -620,8 +620,8 @@ def test_a_file_from_some_of_the_clients_says_so_and_what_they_had(tmp_path):
     assert found.G2.high > found.G2.value
     found.save(tmp_path / "constants.toml")
     text = (tmp_path / "constants.toml").read_text()
-    assert "# Note: 10 of 40 clients were asked for gradients: sigma2 and G2 are extrapolated, as if the others" in text
-    assert f"G2 {found.largest_asked['G2']:.4g}; L is that of the clients asked" in text
+    assert "# Note: 10 of 40 clients computed gradients: sigma2 and G2 are extrapolated, as if the others" in text
+    assert f"G2 {found.largest_asked['G2']:.4g}; L is the largest of these clients" in text
     assert Calibration.load(tmp_path / "constants.toml") == found
     assert notes_of(tmp_path / "constants.toml") == found.notes
 
@@ -646,7 +646,7 @@ def test_a_file_without_a_landscape_still_yields_one_from_its_points(fleet, tmp_
     assert len(land.curvature) == DIRECTIONS
     assert land.lowest == 0
     assert land.intervals["between"] == (0, 1)
-    with pytest.raises(InvalidInput, match=r"has no table calibration\.landscape; measure anew"):
+    with pytest.raises(InvalidInput, match=r"has no table calibration\.landscape; measure again"):
         Landscape.load(tmp_path / "old.toml")
 
 
@@ -669,7 +669,7 @@ def test_older_files_are_read_and_say_that_their_numbers_are_those_of_the_client
     points = tuple(replace(one, trace=None, G2_between=None, G2_within=None) for one in found.points)
     plain = replace(found, still=0, largest_asked={}, points=points, lowest=None, between=UNKNOWN)
     assert old == plain
-    assert "7 of 10 clients were asked for gradients: sigma2, G2 and L are the largest of these" in str(
+    assert "7 of 10 clients computed gradients: sigma2, G2 and L are the largest of these" in str(
         notes_of(tmp_path / "old.toml")
     )
     (tmp_path / "own.toml").write_text("A = 1\nL = 1\nB = 1\n[calibration]\nasked = 'some'\n")
@@ -716,7 +716,7 @@ def test_files_that_are_no_calibration_are_refused(fleet, tmp_path):
     with pytest.raises(UnreadableFile, match="has schema 99, this sojourn reads 1"):
         Calibration.load(path)
     path.write_text("A = 1\nL = 1\nB = 1\n[calibration]\nschema = 1\n")
-    with pytest.raises(UnreadableFile, match="is not whole"):
+    with pytest.raises(UnreadableFile, match="is incomplete"):
         Calibration.load(path)
 
 

@@ -49,7 +49,7 @@ def test_where_shares_are_not_known_the_mean_is_that_of_the_updates_so_far():
 
 
 @pytest.mark.parametrize("share", [float("nan"), 0.0, -0.1, float("inf")])
-def test_a_share_that_is_none_is_refused_with_the_way_out(share):
+def test_a_share_that_is_not_one_is_refused_with_the_way_out(share):
     with pytest.raises(InvalidInput, match=r"correction 1 needs the share of client 2, .*; use correction 0"):
         Correction(1.0, EQUAL).factor(2, share)
     assert Correction(0.0, EQUAL).factor(2, share) == 1.0

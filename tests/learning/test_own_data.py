@@ -129,7 +129,7 @@ def test_a_line_is_fitted_by_squared_error(fleet, tmp_path):
     assert math.isnan(rows[-1]["accuracy"])
 
 
-def test_loss_and_metrics_of_ones_own(fleet, tmp_path):
+def test_loss_and_metrics_of_your_own(fleet, tmp_path):
     words = {"data": f"{HERE}:line", "model": f"{HERE}:linear", "loss": f"{HERE}:absolute", "step_size": 0.05}
     _, rows = trained(fleet, tmp_path / "run", metrics=f"mae, {HERE}:within", **words)
     assert rows[-1]["mae"] == pytest.approx(rows[-1]["test_loss"], rel=1e-5)
@@ -156,7 +156,7 @@ def test_examples_with_owners_are_dealt_to_them_unless_told_otherwise(fleet, tmp
     assert (nobody.built.config.partition, nobody.built.unused) == ("iid", [])
 
 
-def test_a_partition_of_ones_own_is_called_with_its_arguments(fleet, tmp_path):
+def test_a_partition_of_your_own_is_called_with_its_arguments(fleet, tmp_path):
     words = {"data": f"{HERE}:line", "model": f"{HERE}:linear", "steps": 5}
     run, _ = trained(fleet, tmp_path / "run", partition=f"{HERE}:first_gets_most(most=90)", **words)
     sizes = run.built.federation.partition.sizes
@@ -171,7 +171,7 @@ def test_a_partition_of_ones_own_is_called_with_its_arguments(fleet, tmp_path):
         ({"loss": "hinge"}, "loss must be one of cross-entropy, mse, binary-cross-entropy, or package.module:function"),
         ({"loss": "own"}, "loss own needs a model with a method loss"),
         ({"metrics": "f1"}, "metric must be one of mse, rmse, .*, got 'f1'"),
-        ({"metrics": "mae, mae"}, "metrics must have names of their own, got mae, mae"),
+        ({"metrics": "mae, mae"}, "metrics must have different names, got mae, mae"),
         ({"metrics": f"{HERE}:three_numbers"}, r"metric three_numbers must return one number, or one for each"),
         ({"metrics": f"{HERE}:nothing"}, "metric nothing must return a number, got NoneType"),
         ({"loss": f"{HERE}:within"}, "loss .*:within must return one number as a tensor, got a tensor of shape"),
@@ -247,8 +247,11 @@ def test_whole_numbers_that_are_values_are_no_classes():
         ([], "data must hold at least one example, got none"),
         ([1, 2, 3], "an item of data must be a pair of an example and its label, got int"),
         ((["a", "b"], [0, 1]), "train_x must hold numbers"),
-        ([(np.zeros(2), 0), (np.zeros(3), 0), (np.zeros(3), 1)], "items of data must have one shape, number 1 has"),
-        ((np.zeros((4, 2)), [-1, 1, -1, 1]), "classes, numbered from 0, got -1; number them from 0, or say classes=0"),
+        (
+            [(np.zeros(2), 0), (np.zeros(3), 0), (np.zeros(3), 1)],
+            "items of data must all have the same shape, number 1 has",
+        ),
+        ((np.zeros((4, 2)), [-1, 1, -1, 1]), "classes, numbered from 0, got -1; number them from 0, or give classes=0"),
     ],
 )
 def test_what_is_no_data_is_refused(given, said):

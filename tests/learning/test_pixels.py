@@ -84,7 +84,7 @@ def test_a_run_on_cifar10_with_a_residual_network_is_the_same_twice(tmp_path, mo
     assert np.isfinite(first["test_loss"])
 
 
-def test_while_loading_sentences_are_said_and_bars_drawn_only_on_a_terminal(capsys):
+def test_while_loading_sentences_are_reported_and_bars_drawn_only_on_a_terminal(capsys):
     with loading_bar() as watch:
         watch("decoding images", 1, 2)
         watch("file [one] is damaged", 0, 0)

@@ -129,7 +129,7 @@ def test_checkpoints_that_were_left_when_a_run_was_killed_at_its_very_end_are_cl
 def test_a_complete_run_without_its_model_is_not_silently_trained_again(fleet, tmp_path) -> None:
     train(_config(fleet), tmp_path / "run")
     (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(UnreadableFile, match=r"is complete, but model\.safetensors is missing; put it back, or remove"):
+    with pytest.raises(UnreadableFile, match=r"is complete, but model\.safetensors is missing; restore it, or remove"):
         train(_config(fleet), tmp_path / "run", resume=True)
 
 
@@ -250,7 +250,7 @@ def test_a_time_limit_ends_a_run_at_the_last_update_before_it(fleet, tmp_path) -
 
 def test_a_folder_of_another_run_is_refused_and_the_difference_named(fleet, tmp_path) -> None:
     train(_config(fleet), tmp_path / "run")
-    with pytest.raises(InvalidInput, match="holds a run already"):
+    with pytest.raises(InvalidInput, match="already holds a run, which is finished; replace it with --overwrite"):
         train(_config(fleet), tmp_path / "run")
     with pytest.raises(InvalidInput, match=r"another run: its config is step_size = 0.1 \(now 0.2\)"):
         train(_config(fleet, step_size=0.2), tmp_path / "run", resume=True)
@@ -260,7 +260,7 @@ def test_a_folder_of_another_run_is_refused_and_the_difference_named(fleet, tmp_
 
 
 def test_a_folder_with_other_files_is_left_alone(fleet, tmp_path) -> None:
-    with pytest.raises(InvalidInput, match="holds other files, no run"):
+    with pytest.raises(InvalidInput, match="holds other files, not a run"):
         train(_config(fleet), tmp_path)
 
 
@@ -292,14 +292,18 @@ def _one_more(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "damage", "said"),
     [
-        ("json", _cut, r"50\.json cannot be used \(.*\); the one before it is taken, the run goes on from update 40"),
+        (
+            "json",
+            _cut,
+            r"50\.json cannot be used \(.*\); the previous one is used, and the run continues from update 40",
+        ),
         ("json", _one_more, "it has changed since it was written"),
         ("safetensors", _cut, "50.safetensors has changed since it was written"),
         ("safetensors", _flipped, "50.safetensors has changed since it was written"),
     ],
     ids=["half a manifest", "a changed manifest", "half the tensors", "a changed bit"],
 )
-def test_a_damaged_checkpoint_is_said_and_the_one_before_it_is_taken(fleet, tmp_path, kind, damage, said) -> None:
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(fleet, tmp_path, kind, damage, said) -> None:
     _abandon(_config(fleet), tmp_path / "run", 50)
     last = sorted((tmp_path / "run" / "checkpoints").glob(f"*.{kind}"))[-1]
     last.write_bytes(damage(last.read_bytes()))
@@ -319,7 +323,7 @@ def test_where_no_checkpoint_is_whole_the_run_is_refused_with_the_way_out(fleet,
     for path in (tmp_path / "run" / "checkpoints").glob("*.safetensors"):
         path.write_bytes(_flipped(path.read_bytes()))
     with pytest.raises(
-        UnreadableFile, match=r"50\.json cannot be used .*, nor can one before it; remove .*checkpoints"
+        UnreadableFile, match=r"50\.json cannot be used .*, nor can an earlier one; remove .*checkpoints"
     ):
         train(_config(fleet), tmp_path / "run", resume=True)
 
@@ -464,7 +468,7 @@ def test_a_run_may_move_with_its_fleet_file(fleet, tmp_path) -> None:
     assert train(_config(str(moved)), tmp_path / "run", resume=True).complete
 
 
-def test_a_damaged_file_of_tensors_or_metrics_is_said(fleet, tmp_path) -> None:
+def test_a_damaged_file_of_tensors_or_metrics_is_reported(fleet, tmp_path) -> None:
     _abandon(_config(fleet), tmp_path / "run", 50)
     whole = (tmp_path / "run" / "metrics.csv").read_bytes()
     (tmp_path / "run" / "metrics.csv").write_bytes(whole[:20])
@@ -473,11 +477,11 @@ def test_a_damaged_file_of_tensors_or_metrics_is_said(fleet, tmp_path) -> None:
     (tmp_path / "run" / "metrics.csv").write_bytes(whole)
     for path in (tmp_path / "run" / "checkpoints").glob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(UnreadableFile, match=r"remove .*checkpoints to begin the run anew"):
+    with pytest.raises(UnreadableFile, match=r"remove .*checkpoints to start the run again"):
         train(_config(fleet), tmp_path / "run", resume=True)
 
 
-def test_a_model_of_ones_own_may_roll_dice_anywhere(fleet, tmp_path, monkeypatch) -> None:
+def test_a_model_of_your_own_may_roll_dice_anywhere(fleet, tmp_path, monkeypatch) -> None:
     (tmp_path / "diced.py").write_text(
         "import torch\n"
         "class Net(torch.nn.Module):\n"

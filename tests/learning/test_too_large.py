@@ -20,7 +20,7 @@ def fleet(tmp_path):
 
 
 def test_a_run_of_a_million_million_steps_is_refused_before_it_begins(fleet, tmp_path):
-    message = r"a run of 1000000000000 steps needs about 600,000 GB of memory, .* are there; give fewer steps"
+    message = r"a run of 1000000000000 steps needs about 600,000 GB of memory, .* are free; give fewer steps"
     with pytest.raises(InvalidInput, match=message):
         open_run(TrainConfig(fleet, steps=10**12, **SMALL), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -28,7 +28,7 @@ def test_a_run_of_a_million_million_steps_is_refused_before_it_begins(fleet, tmp
 
 def test_a_run_by_time_is_refused_once_it_does_not_fit(fleet, tmp_path, monkeypatch):
     monkeypatch.setattr(room, "available", lambda: 1e8)
-    message = r"a run until time 10+\.0 needs about .* of memory, 0\.1 GB are there; give it less time"
+    message = r"a run until time 10+\.0 needs about .* of memory, 0\.1 GB are free; give it less time"
     with pytest.raises(InvalidInput, match=message):
         open_run(TrainConfig(fleet, time=1e9, **SMALL), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -37,8 +37,8 @@ def test_a_run_by_time_is_refused_once_it_does_not_fit(fleet, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mlp(hidden=1000000000, layers=2)", r"needs about 16,00.,...,... GB of memory, .* are there; make it smaller"),
-        ("cnn(channels=1000000000)", r"needs about .* GB of memory, .* are there; make it smaller"),
+        ("mlp(hidden=1000000000, layers=2)", r"needs about 16,00.,...,... GB of memory, .* are free; make it smaller"),
+        ("cnn(channels=1000000000)", r"needs about .* GB of memory, .* are free; make it smaller"),
         ("mlp(hidden=1000000000000)", "hidden must be at most 1,000,000,000, got 1000000000000"),
         ("mlp(layers=1000000000)", "layers must be at most 1,000, got 1000000000"),
         ("resnet18(width=9999999999999999999999)", "width must be at most 1,000,000,000, got 9999999999999999999999"),
@@ -58,7 +58,7 @@ def test_a_model_that_does_not_fit_is_refused(text, message):
     ],
 )
 def test_a_dataset_that_does_not_fit_is_refused(text):
-    with pytest.raises(InvalidInput, match=r"needs about .* GB of memory, .* are there; lower its dimension, clients"):
+    with pytest.raises(InvalidInput, match=r"needs about .* GB of memory, .* are free; lower its dimension, clients"):
         load_dataset(text)
 
 
@@ -74,7 +74,7 @@ def test_what_there_is_is_what_the_machine_and_its_limits_leave(monkeypatch):
     monkeypatch.setattr(room, "_of_group", lambda: 2e9)
     assert room.available() == 2e9
     room.check_memory(1e9, "it", "make it smaller")
-    with pytest.raises(InvalidInput, match="it needs about 3 GB of memory, 2 GB are there; make it smaller"):
+    with pytest.raises(InvalidInput, match="it needs about 3 GB of memory, 2 GB are free; make it smaller"):
         room.check_memory(3e9, "it", "make it smaller")
 
 

@@ -167,9 +167,9 @@ def test_a_strangers_method_declares_the_classes_of_its_state(tmp_path):
 
 
 def test_a_name_in_checkpoints_belongs_to_one_class():
-    with pytest.raises(InvalidInput, match=r"the name 'sent' in checkpoints is .*base's already"):
+    with pytest.raises(InvalidInput, match=r"the name 'sent' in checkpoints already belongs to .*base"):
         storable("sent")(Undeclared)
-    with pytest.raises(InvalidInput, match="only a NamedTuple can be storable, Stop is none"):
+    with pytest.raises(InvalidInput, match="only a NamedTuple can be storable, Stop is not one"):
         storable("stop")(Stop)
 
 
@@ -221,7 +221,7 @@ def test_code_that_a_folder_names_is_not_run_and_the_sentence_says_what_to_repea
 
 def test_what_is_no_printable_text_is_not_printed_as_it_is(run):
     named(run, data="mine:make\x1b[2J\nerror: all is well")
-    assert "data 'mine:make\\x1b[2J\\nerror: all is well'; give --trust to run it all the same" in said(run)
+    assert "data 'mine:make\\x1b[2J\\nerror: all is well'; give --trust to run it anyway" in said(run)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_an_interrupted_run_with_own_code_says_which_to_repeat(home, tmp_path, o
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
     again = f"sojourn train --resume --out '{tmp_path / 'my run'}' --data own_of_trust:make"
-    assert f"go on with: {again}\n" in result.output
+    assert f"continue with: {again}\n" in result.output
 
 
 def test_python_may_ask_for_a_configuration_with_the_code_that_it_names(run):
@@ -298,7 +298,7 @@ def test_python_may_ask_for_a_configuration_with_the_code_that_it_names(run):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[1]", "config.json must be a table of keys, it is none"),
+        ("[1]", "config.json must be a table of keys, it is not"),
         ('{"config": 3}', "its config.json holds no configuration"),
         ('{"config": {"fleet": "f", "data": ["os:abort"]}}', "data must be text, got ['os:abort']"),
         ('{"config": {"fleet": "f", "colour": 1}}', "unknown key 'colour'"),
@@ -308,7 +308,7 @@ def test_python_may_ask_for_a_configuration_with_the_code_that_it_names(run):
         (" " * 2**24 + "{}", "must be at most 16,777,216 bytes long"),
     ],
 )
-def test_a_configuration_that_is_none_is_refused_in_one_sentence(run, content, message):
+def test_a_configuration_that_is_not_one_is_refused_in_one_sentence(run, content, message):
     (run / "config.json").write_text(content)
     assert message in said(run)
 
@@ -329,7 +329,7 @@ def test_a_link_in_a_run_folder_is_refused_and_what_it_leads_to_stays_as_it_was(
         victim.write_text("precious")
     place.symlink_to(victim)
     before = contents(victim)
-    assert f"{place} must be no link, it leads to {victim}; put a copy in its place" in said(run)
+    assert f"{place} must not be a link, it points to {victim}; put a copy in its place" in said(run)
     assert contents(victim) == before
 
 
@@ -342,14 +342,14 @@ def test_a_link_among_the_checkpoints_is_refused(run, tmp_path, pattern):
     place = sorted((run / "checkpoints").glob(pattern))[-1]
     place.rename(tmp_path / "victim")
     place.symlink_to(tmp_path / "victim")
-    assert f"{place} must be no link" in said(run)
+    assert f"{place} must not be a link" in said(run)
 
 
 def test_a_link_in_a_folder_that_is_not_begun_yet_is_refused(home, tmp_path):
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "trace.parquet").symlink_to(tmp_path / "victim")
-    with pytest.raises(InvalidInput, match=r"trace\.parquet must be no link"):
+    with pytest.raises(InvalidInput, match=r"trace\.parquet must not be a link"):
         train(config_in(home), tmp_path / "run")
     assert (tmp_path / "victim").read_text() == "precious"
 
@@ -373,7 +373,7 @@ def test_a_link_in_a_folder_of_seeds_is_refused(home, tmp_path, name):
     out.mkdir()
     (out / name).symlink_to(victim)
     words = ["train", str(home / "fleet.csv"), "--seeds", "2", "--steps", "20", "--out", str(out)]
-    assert f"{name} must be no link" in str(CliRunner().invoke(app, words).exception)
+    assert f"{name} must not be a link" in str(CliRunner().invoke(app, words).exception)
     assert not any(victim.iterdir())
 
 
@@ -399,14 +399,14 @@ def test_a_checkpoint_names_files_of_its_own_folder_only(run, tmp_path, name):
         ('{"sojourn_checkpoint": 1, "step": 20, "tree": ' + '{"list": [' * 99 + "]}" * 99 + "}", "levels deep"),
         (
             '{"sojourn_checkpoint": 1, "step": 20, "tree": {"map": []}}',
-            "the checkpoint is none of this run: trace_hash",
+            "the checkpoint does not belong to this run: trace_hash",
         ),
         ('{"sojourn_checkpoint": 1, "step": 20, "tree": {"float": "0x1p99999"}}', "too large"),
-        ('{"sojourn_checkpoint": 1, "step": 20, "tree": 5}', "the checkpoint is none of this run: trace_hash"),
+        ('{"sojourn_checkpoint": 1, "step": 20, "tree": 5}', "the checkpoint does not belong to this run: trace_hash"),
         ('{"sojourn_checkpoint": 1, "step": 20, "tree": {"named": "sent", "fields": {"colour": 1}}}', "colour"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused_in_one_sentence(run, content, message):
+def test_a_manifest_that_is_not_one_is_refused_in_one_sentence(run, content, message):
     changed(run, lambda text: content)
     assert message in said(run)
 
@@ -425,7 +425,7 @@ def test_a_state_of_another_method_is_refused(run):
     before = ("generalized-asyncsgd.state", "sojourn.learning.algorithms.generalized_asyncsgd:State")
     for name in before:
         changed(run, lambda text, name=name: text.replace(f'"named": "{name}"', '"named": "test-trust.twin"'))
-    assert "the checkpoint is none of this run: state must be of another kind" in said(run)
+    assert "the checkpoint does not belong to this run: state must be of another kind" in said(run)
 
 
 @pytest.mark.parametrize("change", [lambda one: one[:5].clone(), lambda one: one.double()], ids=["shorter", "finer"])
@@ -433,7 +433,7 @@ def test_models_of_another_size_or_kind_are_refused(run, change):
     changed(run, str)
     for path in (run / "checkpoints").glob("*.safetensors"):
         save_file({key: change(one) if one.ndim else one for key, one in load_file(path).items()}, path)
-    assert "the checkpoint is none of this run: its models or its tasks are others" in said(run)
+    assert "the checkpoint does not belong to this run: its models or its tasks are others" in said(run)
 
 
 def test_metrics_that_no_run_writes_are_refused(run):
@@ -483,7 +483,7 @@ def test_a_damaged_file_is_unreadable(run):
         resume(run)
 
 
-def test_laws_and_dispatchers_of_ones_own_are_code_that_a_run_names():
+def test_laws_and_dispatchers_of_your_own_are_code_that_a_run_names():
     config = TrainConfig(
         "fleet.csv", law="gamma(shape=2); slow=mine:Law(a=1)", uplink="1e5:gamma(shape=2)", dispatcher="mine:Dispatcher"
     )

@@ -232,9 +232,9 @@ def test_how_a_model_is_computed_is_chosen_by_what_it_is(fleet, model, precision
 
 
 def test_what_cannot_be_is_refused(fleet) -> None:
-    with pytest.raises(InvalidInput, match="waves need model and loss of this package, no dropout"):
+    with pytest.raises(InvalidInput, match="waves need a model and loss of this package, no dropout"):
         _built(fleet, model="cnn(channels=4, norm=batch)", execution="waves", device="cpu")
-    with pytest.raises(InvalidInput, match="precision tf32 is a format of GPUs; on the processor use fp32"):
+    with pytest.raises(InvalidInput, match="precision tf32 is a format of GPUs; on a CPU use fp32"):
         _built(fleet, precision="tf32", device="cpu")
     if not torch.cuda.is_available():
         with pytest.raises(InvalidInput, match="device cuda needs a GPU"):

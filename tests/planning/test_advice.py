@@ -55,9 +55,18 @@ def test_the_reasons_speak_of_this_fleet():
     said = " ".join(advise(FLEET, 1000).why)
     assert "8.04 times as many updates" in said
     assert "8 times as fast as the slowest" in said
-    assert "correction 1" in said
+    assert "correction of 1/2 or more" in said
     same = " ".join(advise(Fleet.of(all=(10, 1.0)), 1000).why)
     assert "All clients are about equally fast" in same
+    (alone,) = [one for one in advise(Fleet.of(all=(1, 1.0)), 1000).why if "correction" in one]
+    assert alone == "The fleet is a single client, so the correction does not matter."
+
+
+def test_a_time_too_short_for_one_update_per_client_is_warned_of():
+    assert advise(FLEET, 0.1).why[0] == (
+        "Warning: about 73 updates are expected in 0.1 s, fewer than one per client: allow more time."
+    )
+    assert not any("Warning" in one for one in advise(FLEET, 1).why)
 
 
 def test_wishes_are_kept():

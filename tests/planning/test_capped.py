@@ -204,7 +204,7 @@ def test_one_poor_start_is_enough_to_keep_the_cap():
     assert best_within_cap(problem, tasks, [poor.free], [poor], thorough=False).excess <= 1e-6
 
 
-def test_an_objective_of_ones_own_is_planned_under_a_cap():
+def test_an_objective_of_your_own_is_planned_under_a_cap():
     class Twice:
         name = "twice the bound"
 
@@ -226,7 +226,7 @@ def test_a_floor_of_one_over_n_is_uniform_sampling():
     assert planned.plan.sampling == pytest.approx(np.full(3, 1 / 13), rel=1e-12)
 
 
-def test_long_links_may_hold_more_than_ten_tasks_a_client():
+def test_long_links_may_hold_more_than_ten_tasks_per_client():
     fleet = Fleet(("a", "b"), [3, 3], [1.0, 0.5], uplink_rate=[1 / 200, 1 / 200])
     objective = goal(epsilon=0.05)
     planned = make_plan(fleet, objective)
@@ -235,7 +235,7 @@ def test_long_links_may_hold_more_than_ten_tasks_a_client():
         assert make_plan(fleet, objective, tasks).prediction.value > planned.prediction.value
 
 
-def test_errors_in_the_inputs_that_leave_no_plan_within_the_limits_are_said():
+def test_errors_in_the_inputs_that_leave_no_plan_within_the_limits_are_reported():
     planned = make_plan(SMALL, TIME, 9, limits=Limits(0.03, most_staleness=9.57))
     rows = {row.case: row for row in sensitivity(planned)}
     none = rows["fast clients' rates 20% more"]

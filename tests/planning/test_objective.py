@@ -115,8 +115,11 @@ def test_weights_that_make_no_sense_are_refused(weights, message):
         ({"steps": 0}, "steps must be positive and finite, got 0"),
         ({"epsilon": float("inf")}, "epsilon must be positive and finite, got inf"),
         ({"epsilon": 1, "least": "money"}, "least time, steps or energy, got 'money'"),
-        ({"time": 1, "least": "energy"}, "'energy' does not go with a budget of time; leave out one of them, or give"),
-        ({"time": 1, "least": "step time"}, "'throughput' does not go with a budget of time"),
+        (
+            {"time": 1, "least": "energy"},
+            "'energy' cannot be combined with a budget of time; leave out one of them, or give",
+        ),
+        ({"time": 1, "least": "step time"}, "'throughput' cannot be combined with a budget of time"),
     ],
 )
 def test_goals_that_make_no_sense_are_refused(wanted, message):

@@ -95,6 +95,6 @@ class Never:
         (7, "objective int does not define name .* and value"),
     ],
 )
-def test_what_an_objective_does_not_define_is_said_before_anything_is_planned(objective, sentence):
+def test_what_an_objective_does_not_define_is_reported_before_anything_is_planned(objective, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         make_plan(FLEET, objective, concurrency=10)

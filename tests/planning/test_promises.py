@@ -59,10 +59,10 @@ def test_a_promise_is_broken_beyond_four_standard_errors_to_either_side(z, kept)
 def test_a_plan_keeps_its_promises_to_a_millionth():
     planned = make_plan(FLEET, PER_STEP, TASKS)
     analysis = analyze(FLEET, planned.plan)
-    assert against_theory(planned.plan, analysis) == ["throughput and staleness are those that the plan promises"]
+    assert against_theory(planned.plan, analysis) == ["throughput and staleness are as the plan promises"]
     for off, kept in ((0.9e-6, True), (1.1e-6, False), (-0.01, False)):
         (said,) = against_theory(planned.plan, replace(analysis, throughput=analysis.throughput * (1 + off)))
-        assert said.startswith("throughput and staleness are those") is kept
+        assert said.startswith("throughput and staleness are as") is kept
     assert "differs by up to 1% from what the plan promises" in said
 
 
@@ -71,7 +71,7 @@ def test_without_an_error_a_promise_is_kept_to_the_bit_or_broken():
     assert _z(1.0, 1.5, 0.25) == 2.0
 
 
-def test_what_a_plan_promises_is_said_with_its_step_size_where_it_has_one():
+def test_what_a_plan_promises_is_reported_with_its_step_size_where_it_has_one():
     planned = make_plan(FLEET, PER_STEP, TASKS)
     (said,) = promised(planned.plan)
     assert said.startswith(

@@ -242,7 +242,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(arguments, message):
 
 
 def test_a_fleet_too_large_for_unequal_probabilities_is_refused_at_once():
-    with pytest.raises(InvalidInput, match="among at most 1,000,000 clients, got 2,000,000,000"):
+    with pytest.raises(InvalidInput, match="for at most 1,000,000 clients, got 2,000,000,000"):
         make_plan(Fleet.of(a=(10**9, 1.0), b=(10**9, 2.0)), TIME, equal=False)
 
 
@@ -251,7 +251,7 @@ def test_one_client_needs_no_plan():
         make_plan(Fleet.of(only=(1, 1.0)), TIME)
 
 
-def test_a_predictor_that_is_no_bound_can_be_planned_with():
+def test_a_predictor_that_is_not_a_bound_can_be_planned_with():
     """Anything with `name` and `predict` is an objective: here the inner one with another value."""
 
     class Twice:

@@ -254,7 +254,7 @@ def test_the_factors_of_a_schedule_are_the_same_one_by_one_and_at_once() -> None
 
 
 def test_unknown_algorithms_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"the twin knows the linear rules of .*, got 'favano'"):
+    with pytest.raises(InvalidInput, match=r"the twin has the linear rules of .*, got 'favano'"):
         predict(FLEET, [Policy("no", FREE, "favano")], 1.0)
 
 

@@ -143,8 +143,8 @@ class Outside(Plain):
     [
         (Plain, "must be an object, got the class Plain; write Plain()"),
         (Empty(), "Empty must define name, sends, remembers, weighs, uses_prob, corrects, correction, init, send"),
-        (NoApply(), "NoApply must define apply; what most algorithms do stands in sojourn.algorithms.Standard"),
-        (InPlace(), "apply changed a tensor in place"),
+        (NoApply(), "NoApply must define apply; inherit from sojourn.algorithms.Standard to get what most"),
+        (InPlace(), "apply changed in place a tensor"),
         (Secretly(), "the model depends on the probabilities .*: set uses_prob = True"),
         (Random(), "two runs of one trace differ"),
         (NoVersion(), "the version never moved"),

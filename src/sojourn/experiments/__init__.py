@@ -1,1 +1,1 @@
-"""Many runs, here or on a cluster, and comparisons of algorithms made of them."""
+"""Many training runs, on this machine or on a cluster, and the comparisons of algorithms made from them."""

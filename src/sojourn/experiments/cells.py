@@ -1,8 +1,8 @@
-"""Cells: training runs among many, found by a hash of what decides their bits, and what they came to.
+"""Cells: single training runs of a larger set, found by a hash of everything that decides their bits.
 
-A cell's folder is `cells/NAME-HASH`, an ordinary folder of a run. Nothing else says what is done: folders from two
-machines, copied into one, are the work of both. The name is for people; the hash knows the contents of fleet and plan
-files, not their paths, and nothing of where images lie.
+A cell's folder is `cells/NAME-HASH`, an ordinary run folder. No other file records what is done, so folders from two
+machines can be copied into one and hold the work of both. The name is for people. The hash covers the contents of
+fleet and plan files but not their paths, and it does not depend on where images are stored.
 """
 
 import hashlib
@@ -33,17 +33,20 @@ from sojourn.values import LARGEST, items, optional_number, table, text, whole
 
 DIVERGED = "diverged.json"
 MOST_SUMMARY = 2**20  # bytes
+PICTURES = ("pdf", "svg", "png")
 OURS = (  # what is written into the folder of a comparison or a sweep
     *("cells", "failures", "summary.json", "comparison.svg", "comparison.png"),
+    *("sweep-response.svg", "sweep-response.png"),
+    *(f"comparison-{axis}.{kind}" for axis in ("time", "received", "version", "gradients") for kind in PICTURES),
     *(f"{table}.csv" for table in ("tuning", "runs", "table", "curves")),
 )
 _FOLDER = re.compile(r"(?<=\()folder=[^,)]*,?\s*|,\s*folder=[^,)]*")
-_FIRST = {now: before for before, now in OLD_KEYS.items()}  # a hash outlives the names of keys
-_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # in the hash by what they mean
+_FIRST = {now: before for before, now in OLD_KEYS.items()}  # keys may be renamed, hashes stay
+_ELSEWHERE = ("fleet", "plan", "sampling", "data", "trace", "availability")  # hashed by their meaning
 IDENTITY = ("fleet_hash", "plan_hash", "dataset_hash", "partition_hash")
 MOST_SEEDS = 1_000_000
 Part = tuple[int, int]
-"""Which of how many machines this is, from 1 on."""
+"""Which of how many machines this is, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Cell:
     """A run and its name."""
 
     name: str
-    """What people call it; part of the folder's name."""
+    """The name that people read; part of the folder's name."""
     config: TrainConfig
     """The run."""
 
@@ -85,7 +88,10 @@ class Cells:
 
     @cached_property
     def _found(self) -> dict[str, Path]:
-        """By hash; of two folders of one cell, which copying from machines with other names for it makes, the ended."""
+        """Folders by hash.
+
+        A cell can be there twice, copied from machines that named it differently. Then the one that has ended counts.
+        """
         no_links(self.folder, *OURS)
         home, found = self.folder / "cells", dict[str, Path]()
         for path in sorted(home.glob("*-*")):
@@ -95,22 +101,22 @@ class Cells:
         return found
 
     def of(self, cell: Cell) -> Path:
-        """Where a cell lies, or will lie."""
+        """The folder of a cell, whether it exists yet or not."""
         return self._found.get(cell.hash, self.folder / "cells" / cell.folder_name)
 
     def finished(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Those that have ended: complete, or diverged."""
+        """The cells that have ended: complete or diverged."""
         return [cell for cell in cells if ended(self.of(cell)) is not None]
 
 
 def ended(folder: Path) -> str | None:
-    """How the run in a folder ended, `complete` or `diverged`; None = it has not."""
+    """How the run in a folder ended, `complete` or `diverged`; None = it has not ended."""
     for name, word in (("summary.json", "complete"), (DIVERGED, "diverged")):
         try:
             facts = table(read_json(folder / name, "summary", MOST_SUMMARY), "summary")
             rows = read_metrics(folder)
             whole = bool(rows) and (word == "diverged" or rows[-1]["received"] == facts.get("received"))
-        except (SojournError, KeyError):  # not there, or half copied
+        except (SojournError, KeyError):  # absent, or only partly copied
             continue
         if rows and whole:
             return word
@@ -118,7 +124,7 @@ def ended(folder: Path) -> str | None:
 
 
 def readable(text: str) -> str:
-    """A text as part of a file's name.
+    """A text, made fit to be part of a file name.
 
     >>> readable("FedBuff(size=10), step size 0.1")
     'fedbuff-size-10-step-size-0.1'
@@ -127,12 +133,12 @@ def readable(text: str) -> str:
 
 
 def without_twins(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells, of those with the same hash the first."""
+    """The cells without repetitions: of those with the same hash, the first."""
     return list({cell.hash: cell for cell in reversed(list(cells))}.values())[::-1]
 
 
 def in_part(cells: Iterable[Cell], part: Part | None) -> list[Cell]:
-    """The cells that are this machine's: hashes are dealt evenly."""
+    """The cells that this machine trains: cells are divided evenly by their hashes."""
     return [cell for cell in cells if part is None or int(cell.hash, 16) % part[1] == part[0] - 1]
 
 
@@ -154,11 +160,11 @@ def _trace_hash(path: str, state: tuple[int, int]) -> str:
 
 
 def _state(path: str) -> tuple[int, int]:
-    """Changes when the file does."""
+    """A text that changes when the contents of the file change."""
     try:
         facts = Path(path).stat()
     except OSError:
-        return (0, 0)  # reading it says what is wrong
+        return (0, 0)  # whoever reads it reports what is wrong
     return facts.st_mtime_ns, facts.st_size
 
 
@@ -169,18 +175,18 @@ class EndedCell:
     cell: Cell
     """The cell."""
     folder: Path
-    """Where it lies."""
+    """Its folder."""
     diverged: bool
-    """Whether it ended with numbers that are none."""
+    """Whether it ended with numbers that are not finite."""
 
     @cached_property
     def rows(self) -> list[dict[str, float]]:
-        """Its metrics, a row an evaluation."""
+        """Its metrics, one row per evaluation."""
         return read_metrics(self.folder)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What config.json says of it."""
+        """The contents of its config.json."""
         path = self.folder / "config.json"
         try:
             return _checked(table(read_json(path, "configuration"), "it"))
@@ -189,7 +195,7 @@ class EndedCell:
 
     @property
     def last(self) -> dict[str, float]:
-        """The last evaluation; after divergence nothing but what it had cost."""
+        """The last evaluation; of a run that diverged, only what it had cost."""
         row = self.rows[-1]
         if not self.diverged:
             return row
@@ -210,7 +216,7 @@ class EndedCell:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """What config.json says, once all that is asked for later is there and of its kind."""
+    """The contents of config.json, after a check that every entry needed later is there and has the right type."""
     facts["config"] = renamed(table(facts.get("config"), "config"))
     config, versions = facts["config"], table(facts.get("versions"), "versions")
     for key in IDENTITY:
@@ -238,7 +244,7 @@ def find(cells: Iterable[Cell], folder: str | Path) -> dict[str, EndedCell]:
 
 
 def seeds_of(given: Any, where: str, first: int = 0) -> tuple[int, ...]:
-    """The seeds that a number or a list means.
+    """The seeds that a number (how many) or a list stands for.
 
     >>> seeds_of(3, "seeds"), seeds_of([5, 7], "seeds"), seeds_of(2, "seeds", first=10)
     ((0, 1, 2), (5, 7), (10, 11))

@@ -1,4 +1,4 @@
-"""A comparison, as one TOML file or a few flags describe it: algorithms, seeds, how step sizes are tuned."""
+"""The description of a comparison, by a TOML file or by flags: algorithms, seeds, how step sizes are tuned."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,20 +11,22 @@ from sojourn.experiments.cells import Cell, seeds_of
 from sojourn.experiments.statistics import Target
 from sojourn.files import read_toml
 from sojourn.learning.run.config import TrainConfig, check_keys, keys
+from sojourn.learning.run.tuned_for import tuned_algorithm
 from sojourn.shown import quoted
 from sojourn.text import listed, nearest
 from sojourn.values import numbers, text
 
 FIRST_TUNING_SEED = 10_000
-NEVER = 10**9  # updates between two evaluations of a trial: only its end is looked at
+NEVER = 10**9  # updates between two evaluations of a trial: only the last one counts
 JUDGED = ("loss", "accuracy")
 MOST_ALGORITHMS = 10_000
 MOST_EXTENSIONS = 1000
-# what makes a comparison fair is the same for all: the world, the data, the objective, the budget
+# a fair comparison has these the same for all: the fleet, the data, the objective, the budget
 FAIR = ("fleet", "world", "length", "data", "partition", "model", "seed", "arithmetic", "execution", "judging")
 COMMON = (*(name for name, one in keys().items() if one.part in FAIR), "order", "batch_size", "weights")
+TEXTS = ("baseline", "dispatch")
 OLD_KEYS = {"method": "algorithm", "rates": "step_sizes"}
-"""What keys of a comparison were called before, and what they are called now."""
+"""Old names of the keys of a comparison, and their present names."""
 PLANNED = tuple(keys(part="plan"))
 _INSTEAD = {
     "plan": ("sampling",),
@@ -38,12 +40,12 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One of those compared."""
+    """One of the algorithms compared."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     keys: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of a run in which it differs; with a `step_size` among them it is not tuned."""
+    """The keys of a run that it sets itself; if `step_size` is among them, it is not tuned."""
 
     def __post_init__(self) -> None:
         where = f"algorithm {self.name}"
@@ -56,7 +58,7 @@ class Entry:
 
     @property
     def tuned(self) -> bool:
-        """Whether its step size is looked for."""
+        """Whether its step size is to be tuned."""
         return "step_size" not in self.keys
 
 
@@ -65,15 +67,15 @@ class Tuning:
     """How step sizes are chosen."""
 
     step_sizes: tuple[float, ...] = ()
-    """The grid, for every algorithm; empty = no tuning."""
+    """The grid, the same for every algorithm; empty = no tuning."""
     seeds: tuple[int, ...] = tuple(range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + 3))
     """Seeds of the trials."""
     holdout: float = 0.1
-    """Share of the training examples that the trials do not learn from and are judged on."""
+    """Share of the training examples that is held out: trials are judged on them and do not learn from them."""
     by: str = "loss"
-    """What is compared at the end of a trial: loss or accuracy."""
+    """What a trial is judged by at its end: loss or accuracy."""
     extensions: int = 3
-    """How often the grid may grow where a best step size lies at its edge."""
+    """How often the grid may grow when a best step size lies at its edge."""
     refit: bool = True
     """Whether the final runs learn from the held-out examples too."""
 
@@ -98,15 +100,19 @@ class ComparisonSpec:
     run: Mapping[str, Any]
     """Keys of a run that all algorithms share."""
     algorithms: tuple[Entry, ...]
-    """Who is compared."""
+    """The algorithms that are compared."""
     seeds: tuple[int, ...] = tuple(range(10))
     """Seeds of the final runs."""
     tuning: Tuning = field(default_factory=Tuning)
     """How step sizes are chosen."""
     target: Target | None = None
-    """What is to be reached."""
+    """The target to be reached; None = there is none."""
     baseline: str | None = None
     """The algorithm that the others are compared with; None = the first."""
+    dispatch: str | None = None
+    """One dispatcher for all: `same` (the baseline's) or its text; None = each algorithm has its own."""
+    moved: tuple[str, ...] = field(default=(), init=False)
+    """Algorithms whose own dispatcher is replaced by it."""
 
     def __post_init__(self) -> None:
         names = [algorithm.name for algorithm in self.algorithms]
@@ -129,8 +135,23 @@ class ComparisonSpec:
         for key in ("holdout", "judged_on"):
             if key in self.run:
                 raise InvalidInput(f"run: {key} is set by the comparison; write holdout into [tuning]")
-        for algorithm in self.algorithms:  # what is wrong with a run is said before the first of them
+        for algorithm in self.algorithms:  # so that mistakes are reported before the first run
             self.final(algorithm, self.tuning.step_sizes[0] if self.tuning.step_sizes else None, self.seeds[0])
+        if self.dispatch is not None:
+            self._hold_equal(self.dispatch)
+
+    def _hold_equal(self, dispatch: str) -> None:
+        """Find the dispatcher for all, and the algorithms that have another one; refuse those that cannot take it."""
+        from sojourn.experiments.same_dispatcher import asked_for, moved
+
+        if "dispatcher" in self.run:
+            raise InvalidInput(
+                f"dispatcher {self.run['dispatcher']} for all and dispatch {dispatch} exclude each other; give one"
+            )
+        configs = {one.name: self.final(one, None, self.seeds[0]).config for one in self.algorithms}
+        wanted = asked_for(dispatch, configs[str(self.baseline)])
+        object.__setattr__(self, "moved", moved(wanted, configs))
+        object.__setattr__(self, "dispatch", wanted)
 
     @classmethod
     def load(cls, path: str | Path) -> "ComparisonSpec":
@@ -139,8 +160,8 @@ class ComparisonSpec:
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "ComparisonSpec":
-        """From the content of a comparison file."""
-        known = ("seeds", "target", "baseline", "run", "tuning", "algorithm", "plan")
+        """A comparison from the contents of a comparison file."""
+        known = ("seeds", "target", "baseline", "dispatch", "run", "tuning", "algorithm", "plan")
         _check_known(content, known, where)
         run = dict(_table(content, "run", where))
         check_keys(run, f"{where}, [run]")
@@ -154,11 +175,11 @@ class ComparisonSpec:
             seeds,
             _tuning(_table(content, "tuning", where), where),
             None if target is None else Target.parse(text(target, f"{where}: target")),
-            None if content.get("baseline") is None else text(content["baseline"], f"{where}: baseline"),
+            *(None if content.get(key) is None else text(content[key], f"{where}: {key}") for key in TEXTS),
         )
 
     def trial(self, algorithm: Entry, step_size: float, seed: int) -> Cell:
-        """A run to choose the step size by."""
+        """A run that helps to choose the step size."""
         held = {"holdout": self.tuning.holdout, "judged_on": "holdout", "evaluate_every": NEVER}
         keys = {**self._keys(algorithm), **held, "step_size": step_size, "seed": seed}
         return Cell(
@@ -167,7 +188,7 @@ class ComparisonSpec:
         )
 
     def final(self, algorithm: Entry, step_size: float | None, seed: int) -> Cell:
-        """A run that is compared; without a step size at the one that it has by itself."""
+        """A run that is compared; without a given step size, it uses its own."""
         keys = {**self._keys(algorithm), "seed": seed}
         if not self.tuning.refit and self.tuning.step_sizes:
             keys["holdout"] = self.tuning.holdout
@@ -178,16 +199,25 @@ class ComparisonSpec:
 
     def _keys(self, algorithm: Entry) -> dict[str, Any]:
         base = {key: value for key, value in self.run.items() if not _excluded(key, algorithm.keys)}
-        return {**base, **algorithm.keys}
+        held = {"dispatcher": self.dispatch} if algorithm.name in self.moved else {}
+        return {**base, **algorithm.keys, **held}
 
 
 def _excluded(key: str, own: Mapping[str, Any]) -> bool:
-    """Whether an algorithm's own keys leave no place for one of all: a plan brings sampling and concurrency."""
+    """Whether an algorithm's own keys replace a shared key; a plan, for example, brings sampling and concurrency."""
     return any(other in own for other in _INSTEAD.get(key, ()))
 
 
 def _crossed(algorithms: Sequence[Entry], plans: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Every algorithm under every plan; algorithms that bring a plan of their own stay as they are."""
+    """Every algorithm under every plan; algorithms that have a plan already stay as they are.
+
+    Without algorithms, each plan runs with the one that it was tuned for.
+    """
+    if not algorithms:
+        found = [(tuned_algorithm(plan.keys.get("plan")), plan) for plan in plans]
+        if any(name is None for name, _ in found):
+            return ()
+        return tuple(Entry(f"{name}, {plan.name}", {**plan.keys, "algorithm": name}) for name, plan in found)
     if len(algorithms) * len(plans) > MOST_ALGORITHMS:
         raise InvalidInput(
             f"a comparison may have at most {MOST_ALGORITHMS:,} algorithms, got {len(algorithms) * len(plans):,}"
@@ -247,6 +277,6 @@ def _table(content: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any
 def _check_known(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in content:
         if key in OLD_KEYS and OLD_KEYS[key] in known:
-            raise InvalidInput(f"{where}: {key} is called {OLD_KEYS[key]} now, got '{key}'; write {OLD_KEYS[key]}")
+            raise InvalidInput(f"{where}: {key} is now called {OLD_KEYS[key]}, got '{key}'; write {OLD_KEYS[key]}")
         if key not in known:
             raise InvalidInput(f"{where}: keys are {', '.join(known)}, got '{key}'{nearest(key, known)}")

@@ -1,7 +1,7 @@
-"""The best value of each algorithm on a grid, which grows for all where a best lies at its edge.
+"""Find the best value for each algorithm on a grid; when a best value lies at the edge, the grid grows for all.
 
-So each has had as many trials in the end. What is searched for, and how a trial is judged, is left to who calls:
-`compare` judges by the end of a run, a paper may judge by a whole curve that it has kept.
+So in the end every algorithm has had the same number of trials. The caller decides what is searched for and how a
+trial is judged: `compare` judges by the end of a run; a paper may judge by a whole stored curve.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,30 +9,30 @@ from typing import NamedTuple
 
 from sojourn.learning.run.config import LARGEST_STEP_SIZE
 
-WIDTH = 10**0.5  # ratio of neighbouring values, where a grid of one value has none of its own
+WIDTH = 10**0.5  # ratio of neighbouring values for a grid that has only one value
 EDGES = {"lower", "upper"}
 
 Grids = Mapping[str, tuple[float, ...]]
-"""What each algorithm is tried at, rising."""
+"""The values that each algorithm is tried at, in increasing order."""
 Scores = Mapping[str, Mapping[float, float]]
-"""By algorithm, then by value, how it was; less is better, inf = it diverged."""
+"""Scores by algorithm and value; less is better, inf = it diverged."""
 
 
 class Searched(NamedTuple):
-    """What a search found."""
+    """The result of a search."""
 
     grids: Grids
-    """Those looked at last."""
+    """The last grids that were tried."""
     chosen: dict[str, float]
-    """Best value of each algorithm, on the last grids of which all is known."""
+    """Best value of each algorithm, on the last grids whose scores are all known."""
     edge: dict[str, str]
-    """`lower` or `upper`, for algorithms whose best is the least or the largest of its grid all the same."""
+    """`lower` or `upper`, for algorithms whose best value is still the smallest or the largest of the grid."""
     whole: bool
-    """Whether all is known of the last grids."""
+    """Whether all scores of the last grids are known."""
 
 
 def search(grids: Grids, extensions: int, look: Callable[[Grids], Scores | None]) -> Searched:
-    """Look at grids, which grow so many times at most; `look` says how each trial was, None = not all is known yet.
+    """Search grids that may grow a given number of times; `look` returns the scores, None = not all are known yet.
 
     >>> search({"a": (1.0, 2.0)}, 2, lambda grids: {"a": {value: (value - 5) ** 2 for value in grids["a"]}})
     Searched(grids={'a': (1.0, 2.0, 4.0, 8.0)}, chosen={'a': 4.0}, edge={}, whole=True)
@@ -52,7 +52,7 @@ def search(grids: Grids, extensions: int, look: Callable[[Grids], Scores | None]
 
 
 def best_of(scores: Scores) -> tuple[dict[str, float], dict[str, str]]:
-    """The best value of each algorithm, of equals the first, and the edge at which it lies, if it does.
+    """The best value of each algorithm (the first of equal ones), and the edge of the grid where it lies, if any.
 
     >>> best_of({"a": {0.1: 3.0, 0.3: 2.0, 1.0: 1.0}, "b": {0.1: 0.2, 0.3: 0.0, 1.0: 0.7}})
     ({'a': 1.0, 'b': 0.3}, {'a': 'upper'})
@@ -64,7 +64,7 @@ def best_of(scores: Scores) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def extended(grid: tuple[float, ...], edges: set[str]) -> tuple[float, ...]:
-    """The grid with one more value at each of the edges, as far away as its neighbours are from each other.
+    """The grid with one more value at each of the edges, at the same ratio as the two values next to it.
 
     >>> extended((0.1, 0.2, 0.8), {"lower", "upper"})
     (0.05, 0.1, 0.2, 0.8, 3.2)
@@ -77,5 +77,5 @@ def extended(grid: tuple[float, ...], edges: set[str]) -> tuple[float, ...]:
 
 
 def rounded(value: float) -> float:
-    """Six digits: what a person reads is what was used."""
+    """Round to six digits, so that the value shown is the value used."""
     return float(f"{value:.6g}")

@@ -1,6 +1,6 @@
-"""Successive halving: all are tried shortly, the best of them longer, few to the end.
+"""Successive halving: all candidates are tried briefly, the best of them longer, a few to the end.
 
-A rung is a share of the budget. What is tried, and how it is judged, is left to who calls; less is better.
+A rung is a share of the budget. The caller decides what is tried and how it is judged; a lower score is better.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import TypeVar
 Candidate = TypeVar("Candidate", bound=Hashable)
 
 RUNGS = (1 / 9, 1 / 3, 1.0)
-"""Shares of the budget; docs/tune.md says what they were measured by."""
+"""Shares of the budget; docs/tune.md has the measurements behind them."""
 KEPT = 1 / 3
 """Share of the candidates that go on to the next rung."""
-LEAST = 2  # that go on: a winner has been compared at every length
+LEAST = 2  # at least so many go on: the winner is then compared with others at every length
 
 
 def halve(
@@ -22,7 +22,7 @@ def halve(
     judge: Callable[[Sequence[Candidate], float], Mapping[Candidate, float] | None],
     kept: float = KEPT,
 ) -> dict[Candidate, float] | None:
-    """How those that came to the last rung were; None = not all is known yet.
+    """The scores of the candidates that reached the last rung; None = not all scores are known yet.
 
     >>> halve([1, 2, 3, 4, 5, 6, 7], [0.5, 1.0], lambda left, rung: {one: abs(one - 3.2) for one in left})
     {3: 0.20000000000000018, 4: 0.7999999999999998, 2: 1.2000000000000002}

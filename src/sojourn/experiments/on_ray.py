@@ -1,7 +1,7 @@
-"""Lots as tasks of a Ray cluster: one that runs, or one started here for the purpose.
+"""Lots as tasks of a Ray cluster: one that is running already, or one that is started here.
 
-A worker that sees this machine's disk trains in the very folder, and takes up what another began. One that does not
-gets fleet and plan with the lot, trains in a folder of its own, and sends back its files.
+A worker that can read this machine's disk trains in the same folder, and resumes what another worker began. A worker
+that cannot receives fleet and plan with the lot, trains in a folder of its own, and sends its files back.
 """
 
 import json
@@ -23,8 +23,8 @@ from sojourn.files import write_bytes
 from sojourn.folders import made
 from sojourn.learning.run.config import TrainConfig
 
-OBJECT_STORE = 100 * 2**20  # bytes; all that is passed round is small
-PATIENCE = 20.0  # seconds that workers get to write their checkpoints when all is stopped
+OBJECT_STORE = 100 * 2**20  # bytes; only small things are passed around
+PATIENCE = 20.0  # seconds for workers to write their checkpoints when everything is stopped
 INPUTS = ("fleet", "plan", "sampling")
 MARK = "here"
 
@@ -32,23 +32,23 @@ Files = dict[str, dict[str, bytes]]
 
 
 class Errand(NamedTuple):
-    """What a worker is sent."""
+    """What is sent to a worker."""
 
     lot: Lot
     """The cells."""
     inputs: dict[str, bytes]
     """Contents of the files that the cells name."""
     ticket: Path
-    """A folder that only those see who share the disk."""
+    """A folder that exists only for workers which share the disk."""
     seconds: float
-    """Between two checkpoints."""
+    """Updates between two checkpoints."""
     home: Path
-    """Where paths begin."""
+    """The folder that relative paths refer to."""
 
 
 @contextmanager
 def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
-    """A connection to the cluster at an address, or to the one running here, or to one that is started now."""
+    """Connect to the cluster at an address, or to the one running here, or to one that is started now."""
     try:
         import ray
     except ImportError:
@@ -66,8 +66,8 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
         if address is not None or "Could not find any running" not in str(error):
             where = address or "this machine"
             raise SojournError(
-                f"the Ray cluster at {where} does not let us in ({error}); start it, name another, or set "
-                "RAY_AUTH_MODE and RAY_AUTH_TOKEN as it has them"
+                f"cannot connect to the Ray cluster at {where} ({error}); start it, name another, or set "
+                "RAY_AUTH_MODE and RAY_AUTH_TOKEN to its values"
             ) from None
         closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
         ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, **closed, **quiet)
@@ -78,7 +78,7 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
 
 
 def _knock(address: str | None) -> None:
-    """Say at once that nobody is there; Ray takes minutes for it."""
+    """Report at once that nothing answers at the address; Ray itself takes minutes to notice."""
     host, _, port = (address or "").rpartition("/")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -87,7 +87,7 @@ def _knock(address: str | None) -> None:
 def on_ray(
     lots: Sequence[Lot], jobs: int | None, ticket: Path, seconds: float
 ) -> Iterator[tuple[Lot, dict[str, Ending]]]:
-    """What became of the lots, as they end; at most `jobs` at a time, None = as many as the cluster has room for."""
+    """Yield the endings of lots as they end; at most `jobs` run at a time, None = as many as the cluster can take."""
     import ray
 
     (ticket / MARK).touch()
@@ -135,7 +135,7 @@ def _received(task: Any, lot: Lot) -> dict[str, Ending]:
 
 
 def train_there(errand: Errand) -> tuple[dict[str, Ending], Files]:
-    """Train a lot on whatever machine this is; files come back where they are not on the same disk."""
+    """Train a lot on the machine of a worker; without a shared disk, the files are sent back."""
     if (errand.ticket / MARK).exists():
         with chdir(errand.home):
             return train_lot(errand.lot, lambda: (errand.ticket / STOP).exists(), errand.seconds), {}
@@ -147,7 +147,7 @@ def train_there(errand: Errand) -> tuple[dict[str, Ending], Files]:
 
 
 def _moved(errand: Errand, home: Path) -> Lot:
-    """The lot in a folder of this machine, with its files beside it."""
+    """The lot in a folder of this machine, with the files that it needs."""
     places: dict[str, str] = {}
     for number, (path, content) in enumerate(errand.inputs.items()):
         place = home / f"{number}-{Path(path).name}"
@@ -161,7 +161,7 @@ def _moved(errand: Errand, home: Path) -> Lot:
 
 
 def _packed(folder: Path, config: TrainConfig) -> dict[str, bytes]:
-    """The files of a run that has ended, its configuration with the paths that it was sent with."""
+    """The files of a run that has ended; its configuration has the paths with which it was sent."""
     files = {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file() and path.name != "lock"}
     if "config.json" in files:
         content = json.loads(files["config.json"])
@@ -171,7 +171,7 @@ def _packed(folder: Path, config: TrainConfig) -> dict[str, bytes]:
 
 
 def _unpack(files: dict[str, bytes], folder: Path) -> None:
-    """Write files that came back; those that say that the run has ended come last."""
+    """Write the files that came back; the files that mark the run as ended are written last."""
     if not files:
         return
     last = ("summary.json", "diverged.json")

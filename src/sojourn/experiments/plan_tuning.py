@@ -1,4 +1,4 @@
-"""What is to be tuned of a plan, and the trials by which it is: paired short runs, judged on held-out examples."""
+"""What is tuned in a plan, and the trials for it: paired short runs, judged on held-out examples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,17 +29,17 @@ from sojourn.trace import Trace
 from sojourn.values import LARGEST
 
 AROUND = tuple(2.0**power for power in range(-3, 4))
-"""Step sizes that are tried, in guesses."""
+"""Step sizes that are tried, as multiples of the guess."""
 CLOSER = tuple(2.0**power for power in range(-2, 3))
-"""The same around the best of a wide search."""
+"""The same, around the best step size of a wide search."""
 WIDE = tuple(0.1 * 4.0**power for power in range(-3, 4))
-"""Step sizes of the wide search, where there is no guess."""
-FEW = 50  # updates: a shorter rung says nothing
-TURNS = 2  # and it has so many updates for each task in flight, so that staleness is felt
+"""Step sizes of the wide search, which is made when there is no guess."""
+FEW = 50  # updates: a shorter rung is not informative
+TURNS = 2  # and it needs so many updates per task in flight, so that staleness has an effect
 
 
 class Trial(NamedTuple):
-    """What is tried."""
+    """One combination of values that is tried."""
 
     step_size: float
     """Step size of the run."""
@@ -50,7 +50,7 @@ class Trial(NamedTuple):
 
     @property
     def combination(self) -> str:
-        """All but the step size, in words."""
+        """Correction and buffer in words, without the step size."""
         words = (("correction", self.correction), ("buffer", self.buffer))
         return ", ".join(f"{word} {value:g}" for word, value in words if value is not None) or "the plan"
 
@@ -60,9 +60,9 @@ class PlanTuning:
     """What is tuned, and how."""
 
     run: TrainConfig
-    """The run; its time or steps are the budget, its step size, if it has one, the guess."""
+    """The run; its time or number of steps is the budget, its step size (if it has one) the guess."""
     guess: float | None = None
-    """Where the step size is looked for; None = what the plan promises or has, or else anywhere."""
+    """The step size to search around; None = the one that the plan promises or has; without any, a wide search."""
     corrections: tuple[float, ...] = ()
     """Corrections to be tried; none = as the run has it."""
     buffers: tuple[int, ...] = ()
@@ -70,11 +70,11 @@ class PlanTuning:
     seeds: tuple[int, ...] = (FIRST_TUNING_SEED, FIRST_TUNING_SEED + 1)
     """Every trial is trained with each."""
     holdout: float = 0.2
-    """Share of the training examples that the trials do not learn from and are judged on."""
+    """Share of the training examples that is held out: trials are judged on them and do not learn from them."""
     rungs: tuple[float, ...] = RUNGS
     """Shares of the budget that trials are trained for; the last is 1."""
     extensions: int = 6
-    """How often the grid may grow where the best step size lies at its edge."""
+    """How often the grid may grow when the best step size lies at its edge."""
 
     def __post_init__(self) -> None:
         for key in ("holdout", "judged_on"):
@@ -98,7 +98,7 @@ class PlanTuning:
             unused = set(check(self.cell(trial, 1.0, self.seeds[0]).config)) & {"correction", "buffer"}
             for key in sorted(unused) if trial.correction is not None or trial.buffer is not None else ():
                 raise InvalidInput(
-                    f"{key} has no effect on {self.run.algorithm}; leave it out, or take an algorithm that knows it"
+                    f"{key} has no effect on {self.run.algorithm}; leave it out, or choose an algorithm that uses it"
                 )
 
     @cached_property
@@ -110,7 +110,7 @@ class PlanTuning:
 
     @property
     def first(self) -> float | None:
-        """The step size that is looked around; None = nobody has named one."""
+        """The step size to search around; None = no step size was given."""
         promised = self.plan.promises.get("step_size")
         usable = isinstance(promised, int | float) and not isinstance(promised, bool) and 0 < promised < np.inf
         return self.guess or (promised if usable else None) or self.run.step_size or self.plan.step_size
@@ -121,13 +121,13 @@ class PlanTuning:
 
     @cached_property
     def lengths(self) -> tuple[float, ...]:
-        """The rungs that are long enough to tell something: updates enough, and some for each task in flight."""
+        """The rungs that are long enough to be informative: enough updates, also per task in flight."""
         least = max(FEW, TURNS * self.plan.concurrency)
         return tuple(one for one in self.rungs if one == 1 or one * self._updates >= least)
 
     @cached_property
     def _updates(self) -> float:
-        """Updates in the budget, about."""
+        """The approximate number of updates in the budget."""
         run = self.run
         if run.trace is not None:
             times = _times(run.trace)
@@ -139,7 +139,7 @@ class PlanTuning:
         return expected(fleet, plan, Scenario()).throughput * run.time
 
     def cell(self, trial: Trial, rung: float, seed: int) -> Cell:
-        """A run to judge a trial by; what the schedule does in the budget it does within the rung."""
+        """The run of a trial on a rung; a shorter rung shortens the schedule in the same proportion."""
         changes: dict[str, Any] = {"step_size": trial.step_size, "seed": seed, "evaluate_every": NEVER}
         changes |= {"holdout": self.holdout, "judged_on": "holdout"}
         if rung < 1:
@@ -165,18 +165,19 @@ class PlanTuning:
         return {"steps": max(1, min(LARGEST, round(self._updates * rung)))}
 
     def made(self, path: Path) -> bool:
-        """Whether a file is what an earlier call for this plan has written: the plan with a step size."""
+        """Whether a file was written by an earlier call for this plan: it holds the plan with a step size."""
         if not path.is_file():
             return False
         try:
             found = Plan.load(path)
         except SojournError:
             return False
-        plain = (replace(one, step_size=None, correction=None, buffer=None).hash for one in (found, self.plan))
+        changed = dict.fromkeys(("step_size", "tuned_for", "correction", "buffer"))
+        plain = (replace(one, **changed).hash for one in (found, self.plan))  # type: ignore[arg-type]
         return found.step_size is not None and len(set(plain)) == 1
 
     def tuned(self, trial: Trial) -> Plan:
-        """The plan with what a trial has."""
+        """The plan with the values of a trial."""
         found: dict[str, Any] = {"step_size": trial.step_size}
         found |= {} if trial.correction is None else {"correction": trial.correction}
         found |= {} if trial.buffer is None else {"buffer": trial.buffer}

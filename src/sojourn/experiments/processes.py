@@ -1,7 +1,7 @@
 """Lots in parallel processes on this machine.
 
-A process that dies takes the whole pool with it, and nobody can tell which of the lots in work was the cause. Each of
-them is then said to have died in company, and those not begun are simply not spoken of: whoever called runs both again.
+A process that dies takes the whole pool with it, and nobody can tell which of the running lots was the cause. Each
+running lot is then reported as `died`; lots that were not begun are not reported. The caller runs both kinds again.
 """
 
 import os
@@ -24,7 +24,7 @@ _Told = tuple[str, dict[str, Ending]]
 
 
 def check_joblib() -> None:
-    """Say what is missing before anything is begun."""
+    """Report that joblib is missing before any work begins."""
     try:
         import joblib  # noqa: F401
     except ImportError:
@@ -32,8 +32,8 @@ def check_joblib() -> None:
 
 
 def here(lots: Sequence[Lot], jobs: int, ticket: Path, seconds: float) -> Iterator[tuple[Lot, dict[str, Ending]]]:
-    """What became of the lots, as they end; `ticket` is a folder in which the processes leave word of what they do."""
-    # a process that has grown is replaced between two lots, which is nothing to warn of
+    """Yield the endings of lots as they end; each process notes in the folder `ticket` what it is working on."""
+    # a process that has grown is replaced between two lots; that needs no warning
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given", category=UserWarning)
     waiting = {lot.key: lot for lot in lots}
     work = [(lot, ticket, Path.cwd(), os.getpid(), seconds) for lot in lots]
@@ -61,7 +61,7 @@ def _one_by_one(work: list[_Work]) -> Iterator[_Told]:
     for one in work:
         try:
             told = process.submit(_work, *one).result()
-        except BaseException:  # above all a second Ctrl-C: then nobody is to wait for the lot
+        except BaseException:  # mostly a second Ctrl-C: then nobody waits for the lot
             _other_process.cache_clear()
             process.shutdown(wait=False, kill_workers=True)
             raise
@@ -70,10 +70,11 @@ def _one_by_one(work: list[_Work]) -> Iterator[_Told]:
 
 @lru_cache(maxsize=1)
 def _other_process(environment: tuple[tuple[str, str], ...]) -> Any:
-    """One that stays while the environment does: what it has compiled for a GPU serves the next lot too.
+    """A process that is kept while the environment stays the same: GPU code compiled for one lot serves the next.
 
-    The one use of joblib's inside. `joblib.Parallel` runs a single job in this very process, and the executor of
-    `concurrent.futures` runs the caller's script again in the other one, keeps it for ever and cannot kill it.
+    This is the only place that uses private parts of joblib. `joblib.Parallel` runs a single job in this process. The
+    executor of `concurrent.futures` runs the caller's script again in the new process, keeps that process until the end
+    and cannot kill it.
     """
     from joblib.externals.loky import ProcessPoolExecutor
 
@@ -88,7 +89,7 @@ def _work(lot: Lot, ticket: Path, home: Path, parent: int, seconds: float) -> _T
         told = train_lot(
             lot, lambda: (ticket / STOP).exists() or not ticket.exists() or os.getppid() != parent, seconds
         )
-    if os.getppid() != parent:  # nobody is left to report to, or to be given work by
+    if os.getppid() != parent:  # the parent has ended: nobody takes the report or hands out work
         os._exit(1)
     begun.unlink(missing_ok=True)
     return lot.key, told

@@ -1,4 +1,4 @@
-"""What training returns: a Run, a Comparison and a Sweep, to be read, shown and drawn."""
+"""What training returns: a Run, a Comparison or a Sweep, which can be read, shown and drawn."""
 
 import shutil
 import weakref
@@ -29,7 +29,7 @@ class Run(Tabular):
     folder: Path
     """Where it lies."""
     temporary: bool = False
-    """Whether the folder is removed with this object, because none was named."""
+    """Whether the folder is temporary, because none was named: it is removed with this object."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
@@ -39,7 +39,7 @@ class Run(Tabular):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What config.json says: the configuration with everything filled in, hashes, versions."""
+        """The contents of config.json: the configuration with everything filled in, hashes and versions."""
         return table(read_json(self.folder / "config.json", "configuration"), "configuration")
 
     @property
@@ -49,7 +49,7 @@ class Run(Tabular):
 
     @cached_property
     def metrics(self) -> list[dict[str, float]]:
-        """A row for each evaluation."""
+        """One row per evaluation."""
         return read_metrics(self.folder)
 
     @property
@@ -59,7 +59,7 @@ class Run(Tabular):
 
     @property
     def complete(self) -> bool:
-        """Whether it was trained to its end."""
+        """Whether the run was trained to its end."""
         return (self.folder / "summary.json").exists()
 
     @cached_property
@@ -73,13 +73,17 @@ class Run(Tabular):
 
         path = self.folder / "model.safetensors"
         if not path.exists():
-            raise InvalidInput(f"the run in {self.folder} is not complete, it has no model yet; train it to its end")
+            raise InvalidInput(f"the run in {self.folder} is not complete and has no model yet; train it to its end")
         return dict(load_file(path))
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Accuracy or loss over updates and over time, as a matplotlib figure; with a `path`, written too."""
-        figure = _report("training_figures").curves_figure({self._name: self.metrics}, self._title())
-        return _kept(figure, path)
+    def plot(self, path: str | Path | None = None, axis: str | None = None) -> Any:
+        """Accuracy or loss over updates and over time, as a matplotlib figure; with a `path`, it is also written.
+
+        With an `axis` (`time`, `received`, `version` or `gradients`) the figure is one panel that fits a paper:
+        `run.plot("accuracy-time", axis="time")` writes it as PDF, SVG and PNG.
+        """
+        figure = _report("training_figures").curves_figure({self._name: self.metrics}, self._title(), axis)
+        return _kept(figure, path, axis is not None)
 
     @property
     def _name(self) -> str:
@@ -100,12 +104,12 @@ class Run(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Tabular):
-    """Algorithms and plans compared: a row for each on each axis."""
+    """Algorithms and plans compared: one row per algorithm and axis."""
 
     folder: Path
-    """Where it lies: tables, curves and every run."""
+    """Its folder, with the tables, the curves and every run."""
     table: Sequence[Mapping[str, Any]]
-    """A row for every algorithm on every axis."""
+    """One row per algorithm and axis."""
     curves: Sequence[Mapping[str, Any]]
     """Means with their intervals along each axis."""
     notes: Sequence[str] = ()
@@ -115,11 +119,11 @@ class Comparison(Tabular):
     complete: bool = True
     """Whether every run has ended."""
     temporary: bool = False
-    """Whether the folder is removed with this object, because none was named."""
+    """Whether the folder is temporary, because none was named: it is removed with this object."""
 
     @classmethod
     def of(cls, compared: Compared, temporary: bool = False) -> "Comparison":
-        """From what `experiments.compare` made."""
+        """A comparison from the result of `experiments.compare`."""
         ended = not (compared.open or compared.failures or compared.interrupted)
         return cls(
             compared.folder, compared.table, compared.curves, compared.notes, compared.failures, ended, temporary
@@ -127,19 +131,34 @@ class Comparison(Tabular):
 
     @property
     def names(self) -> list[str]:
-        """What was compared."""
+        """The names of what was compared."""
         return list(dict.fromkeys(str(row["algorithm"]) for row in self.table))
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Mean curves with their 95% intervals on every axis, as a matplotlib figure; with a `path`, written."""
+    def plot(self, path: str | Path | None = None, axis: str | None = None) -> Any:
+        """Mean curves with 95% intervals on every axis, as a matplotlib figure; with a `path`, it is also written.
+
+        With an `axis` (`time`, `received`, `version` or `gradients`) the figure is one panel that fits a paper:
+        `comparison.plot("accuracy-time", axis="time")` writes it as PDF, SVG and PNG.
+        """
         if not self.curves:
             raise InvalidInput(f"there is nothing to draw in {self.folder}: no run has ended")
         key = str(self.table[0]["judged_by"])
-        return _kept(_report("training_figures").comparison_figure(self.curves, key, self._title()), path)
+        figure = _report("training_figures").comparison_figure(self.curves, key, self._title(), axis=axis)
+        return _kept(figure, path, axis is not None)
 
     def _title(self) -> str:
         state = "" if self.complete else ", not complete"
         return f"Comparison of {len(self.names)}: {', '.join(self.names)}{state}"
+
+    def __str__(self) -> str:
+        """Return what each one reached in the same time, as `print` shows it."""
+        lines = [
+            f"{row['algorithm']}: {str(row['judged_by']).replace('_', ' ')} {row['mean']:.4g}, "
+            f"{row['updates']:,.0f} updates"
+            for row in self.table
+            if row["axis"] == "time"
+        ]
+        return "\n".join([self._title(), *lines])
 
     def _table(self) -> dict[str, list[Any]]:
         return _columns(self.table)
@@ -150,16 +169,16 @@ class Comparison(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Tabular):
-    """Every combination of values with every seed: a row for each run."""
+    """Every combination of values with every seed: one row per run."""
 
     folder: Path
     """Where it lies."""
     runs: Sequence[Mapping[str, Any]]
-    """A row for every run: its values, how it ended, its last evaluation."""
+    """One row per run: its values, how it ended, its last evaluation."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """Runs that failed, and why."""
     temporary: bool = False
-    """Whether the folder is removed with this object, because none was named."""
+    """Whether the folder is temporary, because none was named: it is removed with this object."""
 
     def _title(self) -> str:
         done = sum(row["state"] == "complete" for row in self.runs)
@@ -173,7 +192,7 @@ class Sweep(Tabular):
 
 
 def _removed_with(result: Run | Comparison | Sweep) -> None:
-    """Remove a folder that nobody named with the last reference to what lies in it."""
+    """Remove a temporary folder when nothing uses its contents any more."""
     if result.temporary:
         weakref.finalize(result, shutil.rmtree, result.folder, ignore_errors=True)
 
@@ -183,12 +202,13 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
-def _kept(figure: Any, path: str | Path | None) -> Any:
+def _kept(figure: Any, path: str | Path | None, alone: bool) -> Any:
     if path is not None:
-        _report("figures").save(figure, path)
+        figures = _report("figures")
+        (figures.save_single if alone else figures.save)(figure, path)
     return figure
 
 
 def _report(module: str) -> Any:
-    """A module of the room `report`, which stands above this one: looked up when something is drawn, nowhere else."""
+    """A module of the package `report`, which may not be imported here; it is looked up when something is drawn."""
     return import_module(f"sojourn.report.{module}")

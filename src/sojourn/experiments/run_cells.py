@@ -1,4 +1,4 @@
-"""Many cells to their ends: those that have ended are left alone, those that fail are tried once more."""
+"""Train many cells to their ends: those that have ended are left alone, those that fail are tried once more."""
 
 import os
 import shutil
@@ -25,24 +25,24 @@ from sojourn.text import listed
 PLACES = ("here", "ray")
 TICKET = ".in-progress"
 ATTEMPTS = 2
-ON_GPU = 16  # cells that share the waves of one GPU
-PATIENCE = 2.0  # seconds between two looks at cells that another sweep is training
+ON_GPU = 16  # cells that share the waves of a GPU
+PATIENCE = 2.0  # seconds between two checks of cells that another sweep is training
 Watch = Callable[[str, int, int], None]
-"""Told what happened, how many cells have ended, and how many there are."""
+"""A function that is told what happened, how many cells have ended, and how many there are."""
 
 
 @dataclass
 class Swept:
-    """How a sweep went."""
+    """The outcome of a sweep."""
 
     cells: int
-    """Different cells asked for."""
+    """How many different cells were to be trained."""
     ended: int = 0
-    """Those that have ended, before or now."""
+    """How many have ended, before or now."""
     failures: dict[str, str] = field(default_factory=dict)
     """Error of each cell that failed twice, by its name."""
     retried: list[str] = field(default_factory=list)
-    """Names of those that were tried a second time."""
+    """Names of the cells that were tried a second time."""
     interrupted: bool = False
     """Whether Ctrl-C ended it early."""
 
@@ -57,10 +57,10 @@ def run_cells(
     checkpoint_seconds: float = 60.0,
     together: int | None = None,
 ) -> Swept:
-    """Train what has not ended yet.
+    """Train the cells that have not ended yet.
 
-    `jobs` processes at a time (default: one a core; of GPU cells one); `on` is `here` or `ray`, at an `address` or
-    wherever a cluster runs. `together` cells share the waves of a GPU.
+    `jobs` is the number of processes at a time (default: one per core; one for GPU cells). `on` is `here` or `ray`;
+    `address` names the Ray cluster, by default the one that is running. `together` cells share the waves of a GPU.
     """
     if on not in PLACES:
         raise InvalidInput(f"on must be {listed(PLACES)}, got '{on}'")
@@ -70,7 +70,7 @@ def run_cells(
     done = {cell.hash for cell in where.finished(distinct)}
     left = [cell for cell in distinct if cell.hash not in done]
     for cell in distinct:
-        if cell.hash in done:  # left by a process that was killed at the very end
+        if cell.hash in done:  # left by a process that was killed just before it ended
             shutil.rmtree(where.of(cell) / "checkpoints", ignore_errors=True)
     swept = Swept(len(distinct), len(done))
     if left:
@@ -79,22 +79,20 @@ def run_cells(
 
 
 class _Sweeper:
-    """The account of who was tried how often."""
+    """Trains cells pass by pass, and counts how often each was tried."""
 
     def __init__(self, where: Cells, cells: list[Cell], swept: Swept, watch: Watch) -> None:
         self._where, self._cells, self._swept, self._watch = where, {cell.hash: cell for cell in cells}, swept, watch
         self._attempts = dict.fromkeys(self._cells, 0)
-        self._again: list[Cell] = []  # raised an error: in the next pass
-        self._alone: list[Cell] = []  # died: by itself, so that another death is its own
-        self._unheard: list[Lot] = []  # not begun when the others died
+        self._again: list[Cell] = []  # they raised an error and run in the next pass
+        self._alone: list[Cell] = []  # they died; each runs alone now, so that another death has a known cause
+        self._unheard: list[Lot] = []  # they were not begun when others died
         self._exact = False
         self._idle = True  # nothing has happened in this pass
 
     def run(self, jobs: int | None, on: str, address: str | None, seconds: float, together: int | None) -> None:
-        gpu = _uses_gpu(list(self._cells.values()))
-        share = together or (ON_GPU if gpu else 1)
-        many = jobs or (1 if gpu else _cores())
-        self._exact = on == "ray" and share == 1  # there a process dies alone
+        share, many = pace(list(self._cells.values()), jobs, together)
+        self._exact = on == "ray" and share == 1  # on Ray, a process that dies affects no other
         with ExitStack() as held:
             if on == "here":
                 check_joblib()
@@ -124,7 +122,7 @@ class _Sweeper:
             self._swept.interrupted = halted()
 
     def _book(self, lot: Lot, told: dict[str, Ending], company: bool) -> None:
-        """Write down what became of the cells of a lot; a death in company convicts nobody."""
+        """Record how the cells of a lot ended; a death counts as a failure only if the cell ran alone."""
         for key, ending in told.items():
             cell = self._cells[key]
             if ending.word == STOPPED:
@@ -135,7 +133,7 @@ class _Sweeper:
             self._idle = False
             if ending.word in ("complete", "diverged"):
                 self._swept.ended += 1
-                with suppress(OSError):  # mostly there is none
+                with suppress(OSError):  # mostly there is no report
                     self._report(cell).unlink()
                 self._tell(f"{cell.name}: {ending.word}" if ending.word == "diverged" else cell.name)
                 continue
@@ -150,7 +148,7 @@ class _Sweeper:
             self._tell(f"{cell.name}: {ending.error}; it is tried once more")
 
     def _next(self, unheard: list[Lot], share: int) -> list[Lot]:
-        """Who is next: the suspects one by one, then those of whom nothing was heard, then those that raised errors."""
+        """What runs next: cells that died, one by one; lots that were not reported; cells that raised errors."""
         self._unheard += unheard
         if self._alone:
             return lots_of([self._alone.pop(0)], self._where, 1)
@@ -158,7 +156,7 @@ class _Sweeper:
             waiting, self._unheard = self._unheard, []
             return waiting
         again, self._again = self._again, []
-        if again and self._idle:  # all that is left is being trained by others
+        if again and self._idle:  # others are training all that is left
             time.sleep(PATIENCE)
         self._idle = True
         return lots_of(again, self._where, share)
@@ -170,7 +168,7 @@ class _Sweeper:
         try:
             with made(path.parent):
                 write_text(path, f"{cell.name}\n{ending.error}\n{ending.details}", "report")
-        except UnwritableFile as error:  # the others go on
+        except UnwritableFile as error:  # the other cells go on
             self._tell(f"{cell.name}: {error}")
 
     def _report(self, cell: Cell) -> Path:
@@ -180,7 +178,14 @@ class _Sweeper:
         self._watch(text, self._swept.ended, self._swept.cells)
 
 
-def _uses_gpu(cells: list[Cell]) -> bool:
+def pace(cells: Sequence[Cell], jobs: int | None, together: int | None) -> tuple[int, int]:
+    """How many cells share a process, and how many processes run at a time."""
+    gpu = uses_gpu(cells)
+    return together or (ON_GPU if gpu else 1), jobs or (1 if gpu else cores())
+
+
+def uses_gpu(cells: Sequence[Cell]) -> bool:
+    """Whether one of the cells will be trained on a GPU."""
     asked = {cell.config.device for cell in cells}
     if asked == {"cpu"}:
         return False
@@ -189,18 +194,19 @@ def _uses_gpu(cells: list[Cell]) -> bool:
     return "cuda" in asked or torch.cuda.is_available()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def _ticket(folder: Path) -> Iterator[Path]:
-    """A folder for words between the processes, on the disk that a cluster may share; locked while it is used.
+    """A folder for messages between the processes, on the disk that a cluster may share; it is locked while in use.
 
-    What killed commands left behind is cleared away.
+    Files that killed commands left behind are removed.
     """
     with ExitStack() as held, writing(folder, "to"):
-        with claimed(folder / f"{TICKET}.lock", f"another process begins to work in {folder}; try again"):
+        with claimed(folder / f"{TICKET}.lock", f"another process is just starting to work in {folder}; try again"):
             tidy(folder)
             for old in folder.glob(f"{TICKET}-*"):
                 if not busy(old):
@@ -233,7 +239,7 @@ def _halting(ticket: Path) -> Iterator[None]:
 
 
 def prepare(texts: Iterable[str]) -> None:
-    """Load each dataset of images once, so that its decoded arrays lie in the cache and are mapped from then on."""
+    """Load each image dataset once, so that its decoded arrays are cached and every process maps them from there."""
     for text in dict.fromkeys(texts):
         if text.partition("(")[0].strip() in KINDS:
             load_dataset(text)

@@ -1,4 +1,4 @@
-"""What runs were worth: means with intervals and paired differences, on four axes, and what a target costs."""
+"""The results of runs: means with intervals and paired differences on four axes, and the cost of a target."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn.bounds import AMOUNT, ANY, Bounds, bounds_of, cut, of_differences
 from sojourn.errors import InvalidInput
 from sojourn.experiments.cells import EndedCell
 from sojourn.text import listed
@@ -24,11 +25,11 @@ COLUMNS = ("accuracy", "test_loss", "client_worst", "client_10", "client_50", "c
 LEVEL = 0.95
 RISING = ("accuracy", "client_worst", "client_10", "client_50", "client_90")
 FALLING = ("test_loss", "train_loss")
-POINTS = 101  # of a curve
+POINTS = 101  # points of a curve
 
 
 def end_of(run: EndedCell, axis: str) -> float:
-    """How far a run goes on an axis; one that diverged is no reason to look at the others for less."""
+    """The value on an axis where a run ends; inf for a run that diverged, so that it does not shorten the others."""
     if run.diverged:
         return inf
     budget = run.cell.config.time
@@ -36,15 +37,15 @@ def end_of(run: EndedCell, axis: str) -> float:
 
 
 def common_end(runs: Iterable[EndedCell], axis: str) -> float:
-    """How far all of them go; NaN where none has ended well."""
+    """The largest value on an axis that all runs reach; NaN if every run diverged."""
     end = min((end_of(run, axis) for run in runs), default=inf)
     return end if end < inf else float("nan")
 
 
 def at_points(run: EndedCell, axis: str, key: str, at: Floats) -> Floats:
-    """A column of the metrics at points of an axis, between two evaluations in proportion; NaN beyond the run's end.
+    """A column of the metrics at points of an axis, by linear interpolation; NaN beyond the end of the run.
 
-    Algorithms are evaluated at points of their own: whoever is read at the last evaluation before is read too early.
+    Each algorithm is evaluated at its own points, so the last evaluation before a point would put it at a disadvantage.
     """
     where, values = run.column(axis), run.column(key)
     last = where[-1] if run.diverged else end_of(run, axis)
@@ -52,10 +53,10 @@ def at_points(run: EndedCell, axis: str, key: str, at: Floats) -> Floats:
 
 
 class Interval(NamedTuple):
-    """A mean and where it may lie."""
+    """A mean and its interval."""
 
     mean: float
-    """Over the seeds; NaN where one of them has no value: nothing is averaged over survivors."""
+    """The mean over the seeds; NaN if a seed has no value, because the mean of the others would look too good."""
     low: float
     """Lower end; NaN with fewer than two values."""
     high: float
@@ -67,12 +68,14 @@ class Interval(NamedTuple):
         return (self.high - self.low) / 2
 
     def named(self, key: str) -> dict[str, float]:
-        """As columns of a table."""
+        """The mean and its ends, as columns of a table."""
         return {key: self.mean, f"{key}_low": self.low, f"{key}_high": self.high}
 
 
-def interval(values: Iterable[float], level: float = LEVEL) -> Interval:
-    """The mean of independent values, and the interval that covers the true one with a probability of `level`.
+def interval(values: Iterable[float], level: float = LEVEL, within: Bounds = ANY) -> Interval:
+    """The mean of independent values, and the interval that covers the true mean with probability `level`.
+
+    It is Student's interval, cut at the bounds `within` which the values lie.
 
     By hand: 1, 2, 3 have the mean 2 and the standard error 1/sqrt(3); 4.3027 of these are 95% with two degrees of
     freedom.
@@ -89,12 +92,13 @@ def interval(values: Iterable[float], level: float = LEVEL) -> Interval:
     from scipy.special import stdtrit
 
     reach = float(stdtrit(given.size - 1, (1 + level) / 2)) * float(given.std(ddof=1)) / sqrt(given.size)
-    return Interval(mean, mean - reach, mean + reach)
+    low, high = cut(mean - reach, mean + reach, within)
+    return Interval(mean, float(low), float(high))
 
 
 @dataclass(frozen=True)
 class Target:
-    """Reached at the first evaluation that is as good.
+    """A target, reached at the first evaluation that is at least as good.
 
     >>> str(Target.parse("accuracy=0.9")), Target.parse("test_loss=0.5").first(np.array([2.0, 0.4, 0.6]))
     ('accuracy=0.9', 1)
@@ -103,7 +107,7 @@ class Target:
     key: str
     """Column of the metrics."""
     value: float
-    """To be reached from below by accuracies, from above by losses."""
+    """Accuracies reach it from below, losses from above."""
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -122,23 +126,23 @@ class Target:
         return f"{self.key}={self.value:g}"
 
     def first(self, values: NDArray[np.float64]) -> int | None:
-        """Number of the first value that is good enough; None = there is none."""
+        """Index of the first value that is good enough; None = there is none."""
         good = values >= self.value if self.key in RISING else values <= self.value
         return int(np.argmax(good)) if good.any() else None
 
 
 Runs = Mapping[str, Mapping[int, EndedCell]]
-"""By algorithm, then by seed."""
+"""Runs by algorithm, then by seed."""
 
 
 def judged_by(runs: Runs) -> str:
-    """The column that matters: accuracy, or the loss where there are no classes."""
+    """The column that runs are judged by: accuracy, or the loss where there are no classes."""
     firsts = [run.rows[0]["accuracy"] for mine in runs.values() for run in mine.values()]
     return "accuracy" if all(value == value for value in firsts) else "test_loss"
 
 
 def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> list[dict[str, Any]]:
-    """A row for every algorithm on every axis, each at the largest value that all runs reach."""
+    """One row per algorithm and axis, each at the largest value of the axis that all runs reach."""
     key, every = judged_by(runs), [run for mine in runs.values() for run in mine.values()]
     base = runs.get(str(baseline), {})
     rows = []
@@ -156,16 +160,26 @@ def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> 
 
 
 def _at(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[int, float]:
-    """Of each run; NaN where it diverged, wherever that was."""
+    """The value of each run at a point; NaN for a run that diverged, before or after the point."""
     return {
         seed: nan if run.diverged else float(at_points(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
     }
 
 
+def _bounds(runs: Mapping[int, EndedCell], column: str) -> Bounds:
+    """The bounds of a column of the metrics; for losses, the bounds that hold for the losses of all runs."""
+    told = [run.facts["config"] for run in runs.values()]
+    every = [bounds_of(column, one.get("loss") if isinstance(one, Mapping) else None) for one in told]
+    return min(low for low, _ in every), max(high for _, high in every)
+
+
 def _values(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[str, float]:
-    values: dict[str, float] = interval(_at(runs, axis, at, key).values()).named("mean")
+    def found(column: str) -> Interval:
+        return interval(_at(runs, axis, at, column).values(), within=_bounds(runs, column))
+
+    values: dict[str, float] = found(key).named("mean")
     for column in COLUMNS:
-        values |= interval(_at(runs, axis, at, column).values()).named(column)
+        values |= found(column).named(column)
     return values
 
 
@@ -173,7 +187,8 @@ def _difference(
     runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: str, at: float, key: str
 ) -> dict[str, float]:
     mine, theirs = _at(runs, axis, at, key), _at(base, axis, at, key)
-    return interval(mine[seed] - theirs[seed] for seed in mine if seed in theirs).named("difference")
+    pairs = (mine[seed] - theirs[seed] for seed in mine if seed in theirs)
+    return interval(pairs, within=of_differences(_bounds(runs, key))).named("difference")
 
 
 def to_target(run: EndedCell, axis: str, target: Target) -> float:
@@ -195,14 +210,14 @@ def cost_of(runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: 
         "target": str(target),
         "reached": reached,
         "not_reached": len(mine) - reached,
-        **interval(cost if cost < inf else nan for cost in mine.values()).named("to_target"),
+        **interval((cost if cost < inf else nan for cost in mine.values()), within=AMOUNT).named("to_target"),
         "to_target_median": middle if middle < inf else nan,
         **interval(one - two if max(one, two) < inf else nan for one, two in both).named("to_target_difference"),
     }
 
 
 def curves(runs: Runs) -> Iterator[dict[str, Any]]:
-    """Mean curves of every algorithm on every axis, as far as all its runs go."""
+    """Mean curves of every algorithm on every axis, up to the point that all its runs reach."""
     for name, mine in runs.items():
         for axis in AXES:
             end = common_end(mine.values(), axis)
@@ -210,8 +225,9 @@ def curves(runs: Runs) -> Iterator[dict[str, Any]]:
                 continue
             at = np.linspace(0.0, end, POINTS)
             found = {key: np.array([at_points(run, axis, key, at) for run in mine.values()]) for key in COLUMNS}
+            bounds = {key: _bounds(mine, key) for key in COLUMNS}
             for index, point in enumerate(at):
                 row: dict[str, Any] = {"algorithm": name, "axis": axis, "at": float(point), "runs": len(mine)}
                 for key, values in found.items():
-                    row |= interval(values[:, index]).named(key)
+                    row |= interval(values[:, index], within=bounds[key]).named(key)
                 yield row

@@ -1,4 +1,4 @@
-"""A sweep: every combination of a grid's values with every seed, as one TOML file describes it, and run in a folder."""
+"""A sweep: every combination of a grid's values with every seed, described by a TOML file and run in a folder."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.csv_file import write_csv
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cells import Cell, Cells, Part, find, in_part, seeds_of
+from sojourn.experiments.cells import Cell, Part, find, in_part, seeds_of
 from sojourn.experiments.run_cells import Swept, run_cells
 from sojourn.experiments.train_cells import check_cells
 from sojourn.files import read_toml
@@ -29,18 +29,18 @@ class Grid:
     values: Mapping[str, tuple[Any, ...]]
     """Values of each key that is swept."""
     seeds: tuple[int, ...] = (0,)
-    """Every combination is trained with each."""
+    """Every combination is trained with each of them."""
 
     def __post_init__(self) -> None:
         for key, values in self.values.items():
             if key == "seed":
-                raise InvalidInput("grid: seed is swept by seeds, got it as a key; write seeds = 5 or a list")
+                raise InvalidInput("grid: seed is set by seeds, got it as a key of the grid; write seeds = 5 or a list")
             if not values:
                 raise InvalidInput(f"grid: {key} must have at least one value, got none")
             for value in values:
                 check_keys({key: value}, "grid")
             if key in self.run:
-                raise InvalidInput(f"grid: {key} stands in [run] too; leave it in one of them")
+                raise InvalidInput(f"grid: {key} is in [run] too; keep it in one of them")
         many = math.prod(len(values) for values in self.values.values()) * len(self.seeds)
         if many > MOST_CELLS:
             raise InvalidInput(f"a sweep may have at most {MOST_CELLS:,} cells, got {quoted(many)}; shorten the lists")
@@ -65,7 +65,7 @@ class Grid:
         return [dict(zip(self.values, values, strict=True)) for values in itertools.product(*self.values.values())]
 
     def cells(self) -> list[tuple[dict[str, Any], Cell]]:
-        """Every combination with every seed, and the cell that it is."""
+        """Every combination with every seed, and its cell."""
         found = []
         for point in self.points():
             for seed in self.seeds:
@@ -73,12 +73,6 @@ class Grid:
                 words = [f"{key} {value}" for key, value in point.items()]
                 found.append(({**point, "seed": seed}, Cell(", ".join([*words, f"seed {seed}"]), config)))
         return found
-
-
-def counted(grid: Grid, folder: str | Path) -> tuple[int, int]:
-    """Cells of a sweep, and how many of them have ended."""
-    cells = {cell.hash: cell for _, cell in grid.cells()}
-    return len(cells), len(Cells(Path(folder)).finished(cells.values()))
 
 
 def sweep(grid: Grid, folder: str | Path, part: Part | None = None, **options: Any) -> Swept:
@@ -97,7 +91,7 @@ def work_off(grid: Grid, folder: str | Path, part: Part | None = None, **options
 
 
 def runs_of(grid: Grid, folder: str | Path, failures: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """A row a cell: what it is, how it ended, and the last row of its metrics."""
+    """One row per cell: what it is, how it ended, and the last row of its metrics."""
     pairs = grid.cells()
     found = find([cell for _, cell in pairs], folder)
     rows = []

@@ -1,6 +1,7 @@
-"""What one process does: it trains a lot, which is one cell, or on a GPU several that share their waves.
+"""The work of one process: it trains a lot, which is one cell, or on a GPU several cells that share their waves.
 
-Cells that do the same local work with the same model can share them, so that several seeds and algorithms make a lot.
+Cells that do the same local work with the same model can share waves, so that one lot can hold several seeds and
+algorithms.
 """
 
 import signal
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from sojourn.learning.run.trainer import Trainer
 
 STOPPED, BUSY = "stopped", "busy"
-LOOK = 0.2  # seconds between two looks whether to stop
+LOOK = 0.2  # seconds between two checks whether to stop
 _SHARED = ("data", "holdout", "judged_on", "model", "execution", "device", "precision", "dtype", "augment")
 _WORK = ("local_steps", "local_epochs", "batch_size", "momentum", "weight_decay", "proximal", "clip")
 
@@ -36,7 +37,7 @@ class Member(NamedTuple):
     config: TrainConfig
     """Its run."""
     folder: Path
-    """Where it is trained."""
+    """The folder that it is trained in."""
 
 
 class Lot(NamedTuple):
@@ -45,23 +46,23 @@ class Lot(NamedTuple):
     members: tuple[Member, ...]
     """The cells."""
     objects: Mapping[str, Any] = ReadOnly()
-    """Objects of the program that their texts name, for the process that trains them."""
+    """Objects of the program that the cells' texts name, for the process that trains the cells."""
 
     @property
     def key(self) -> str:
-        """Names the lot."""
+        """The name of the lot."""
         return self.members[0].hash
 
 
 class Ending(NamedTuple):
-    """What became of a cell."""
+    """How a cell ended."""
 
     word: str
-    """`complete`, `diverged`, `stopped` (can be taken up again), `busy` (someone else is at it), `failed`, `died`."""
+    """`complete`, `diverged`, `stopped` (can be resumed), `busy` (another process trains it), `failed`, `died`."""
     error: str = ""
     """What went wrong, in a sentence."""
     details: str = ""
-    """Where, for whoever looks for the cause."""
+    """The traceback, to find the cause."""
 
 
 def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
@@ -79,7 +80,7 @@ def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
 
 
 def check_cells(cells: Sequence[Cell], on: str) -> None:
-    """Refuse mistakes before anything is begun, instead of once a cell; data and model are looked at here only."""
+    """Refuse mistakes before any work begins, instead of once per cell; only here are data and model checked."""
     from sojourn.learning.run.build import build, check
 
     for cell in cells:
@@ -89,7 +90,7 @@ def check_cells(cells: Sequence[Cell], on: str) -> None:
 
 
 def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str, Ending]:
-    """Train the cells of a lot to their ends, or until `halted`; an error of one is told, the others go on."""
+    """Train the cells of a lot to their ends, or until `halted`; an error in one is reported, and the others go on."""
     told: dict[str, Ending] = {}
     take_over(lot.objects)
     if halted():
@@ -114,13 +115,13 @@ def train_lot(lot: Lot, halted: Callable[[], bool], seconds: float) -> dict[str,
 
 
 def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Trainer]]":
-    """The runs of a lot, new or taken up again; what has ended or cannot begin is told."""
+    """The runs of a lot, new or resumed; cells that have ended or cannot begin are reported."""
     from sojourn.experiments.training import open_run
 
     first: Trainer | None = None
     for member in lot.members:
         word = ended(member.folder)
-        if word is not None:  # by someone else in the meantime
+        if word is not None:  # another process ended it in the meantime
             told[member.hash] = Ending(word)
             continue
         try:
@@ -143,7 +144,7 @@ def _train(runs: "list[Trainer]", halted: Callable[[], bool], seconds: float) ->
 
     from sojourn.learning.run.trainer import together
 
-    torch.set_num_threads(1)  # the same sums in the same order wherever the cell is trained
+    torch.set_num_threads(1)  # so that sums have the same order wherever the cell is trained
     stop, looked = threading.Event(), time.monotonic()
 
     def look(done: int, total: int, facts: dict[str, Any]) -> None:
@@ -157,7 +158,7 @@ def _train(runs: "list[Trainer]", halted: Callable[[], bool], seconds: float) ->
 
 
 def _free_device() -> None:
-    """Give a GPU's memory back: the next lot may be another process's."""
+    """Give the memory of the GPU back, because the next lot may run in another process."""
     import torch
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -165,7 +166,7 @@ def _free_device() -> None:
 
 
 def _note(run: "Trainer", error: "Diverged") -> None:
-    """A run that diverged has ended: it would again."""
+    """Mark a run that diverged as ended: it would diverge again."""
     facts = {"diverged": True, "received": run.replay.received, "time": run.replay.time, "error": str(error)}
     write_json(run.folder / DIVERGED, facts, "report")
     run.store.forget()
@@ -177,6 +178,6 @@ def _failure(error: BaseException) -> Ending:
 
 
 def deaf_to_interrupts() -> None:
-    """Leave Ctrl-C to the process that hands out the work."""
+    """Ignore Ctrl-C: the process that hands out the work handles it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

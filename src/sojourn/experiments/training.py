@@ -1,4 +1,4 @@
-"""Training joined with its timing: simulated here, then learned along; or learned along a trace that is given."""
+"""Training joined with its timing: along a trace that is simulated here, or along one that is given."""
 
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from sojourn.timing.simulate.record import simulate
 from sojourn.trace import Trace
 
 KEPT = "trace.parquet"
-A_TASK = 600  # bytes of memory that a task of the trace takes, as columns and as a timeline
+A_TASK = 600  # bytes of memory per task of the trace, as columns and as a timeline
 
 
 def simulated(built: Built) -> Trace:
-    """The timing that a run needs; service times are keyed by client and task, so that algorithms share them."""
+    """Simulate the timing of a run; service times are keyed by client and task, so that all algorithms share them."""
     config, setting = built.config, built.setting
     return simulate(
         setting.fleet,
@@ -49,7 +49,7 @@ def open_run(
     trace: Trace | None = None,
     overwrite: bool = False,
 ) -> Trainer:
-    """A run in its folder: along `trace`, or the trace file of the configuration, or a timing that is simulated."""
+    """Open a run in its folder: along `trace`, or along the configuration's trace file, or along a simulated trace."""
     timing = trace if trace is not None else _trace_of(config, Path(folder), resume)
     if timing is None:
         return Trainer(config, folder, simulated, resume, watch, like, begin, overwrite, exact_shares)
@@ -61,12 +61,12 @@ def train(
     config: TrainConfig, folder: str | Path, resume: bool = False, trace: Trace | None = None, **options: Any
 ) -> Outcome:
     """Train as configured, in a folder; with `resume`, from where an earlier call stopped."""
-    torch.set_num_threads(1)  # the same sums in the same order on any number of cores
+    torch.set_num_threads(1)  # so that sums have the same order on any number of cores
     return open_run(config, folder, resume, trace=trace).go(**options)
 
 
 def calibrated(built: Built, effort: Effort | None = None, progress: Measuring | None = None) -> Calibration:
-    """The constants of a run that is built but not trained, measured along a training."""
+    """Measure the constants of a run while it is trained; the run is built and not trained yet."""
     if built.config.trace is None:
         return calibrate(built, simulated(built), effort, progress)
     trace = Trace.load(built.config.trace)
@@ -75,7 +75,7 @@ def calibrated(built: Built, effort: Effort | None = None, progress: Measuring |
 
 
 def _trace_of(config: TrainConfig, folder: Path, resume: bool) -> Trace | None:
-    """The trace that is handed over; a run that is taken up again has kept it, wherever the first one is now."""
+    """The trace that the configuration names; a resumed run uses the copy in its folder if the file is gone."""
     if config.trace is None:
         return None
     if resume and not Path(config.trace).exists() and (folder / KEPT).exists():
@@ -85,7 +85,7 @@ def _trace_of(config: TrainConfig, folder: Path, resume: bool) -> Trace | None:
 
 
 def _with_tasks(config: TrainConfig, trace: Trace) -> TrainConfig:
-    """With as many tasks in flight as the trace says, where nothing else does."""
+    """The configuration, with the trace's number of tasks in flight if it has none of its own."""
     tasks = trace.metadata.get("concurrency")
     if config.concurrency is not None or config.plan is not None or not isinstance(tasks, int) or tasks < 1:
         return config
@@ -93,7 +93,7 @@ def _with_tasks(config: TrainConfig, trace: Trace) -> TrainConfig:
 
 
 def _to_its_end(config: TrainConfig, trace: Trace) -> TrainConfig:
-    """With a schedule that ends where the trace does, where the run is all of it and the schedule the run's."""
+    """The configuration, with a schedule that ends with the trace if the run covers all of it and none is fixed."""
     if config.steps is not None or config.time is not None:
         return config
     text = config.schedule or fleet_and_plan(config)[1].schedule or ""

@@ -1,4 +1,4 @@
-"""Choosing step sizes: every algorithm at every one of a grid, which grows for all where a best lies at its edge."""
+"""Choose step sizes: try each algorithm at every value of a grid, which grows for all when a best lies at its edge."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ Train = Callable[[Sequence[Cell]], Swept]
 
 @dataclass
 class Tuned:
-    """What tuning found."""
+    """The result of tuning."""
 
     grid: tuple[float, ...]
-    """Step sizes that every algorithm was tried at in the end."""
+    """The final grid: the step sizes that every algorithm was tried at."""
     chosen: dict[str, float] = field(default_factory=dict)
     """Best step size of each algorithm."""
     edge: dict[str, str] = field(default_factory=dict)
-    """`lower` or `upper`, for algorithms whose best step size is the grid's least or largest all the same."""
+    """`lower` or `upper`, for algorithms whose best step size is still the smallest or the largest of the grid."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Algorithms that cannot be compared, and why."""
     trials: list[dict[str, Any]] = field(default_factory=list)
@@ -34,11 +34,11 @@ class Tuned:
     interrupted: bool = False
     """Whether Ctrl-C ended it early."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Errors of trials, by their names."""
+    """The error of each trial that failed, by the trial's name."""
 
 
 def tune(comparison: ComparisonSpec, folder: str | Path, train: Train) -> Tuned:
-    """Choose a step size for every algorithm that has none; `train` sees to it that cells end."""
+    """Choose a step size for every algorithm that has none; `train` is the function that trains cells."""
     algorithms = [algorithm for algorithm in comparison.algorithms if algorithm.tuned]
     began = comparison.tuning.step_sizes
     tuned, scores = Tuned(began), dict[str, dict[float, float]]()
@@ -84,7 +84,7 @@ def trials(
 def _scores(
     comparison: ComparisonSpec, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]
 ) -> dict[str, dict[float, float]]:
-    """Mean over the tuning seeds of what is judged; one run that diverged is enough for the worst."""
+    """Mean scores over the tuning seeds; inf if one of the runs diverged."""
     key, sign = ("test_loss", 1.0) if comparison.tuning.by == "loss" else ("accuracy", -1.0)
     ends: dict[str, dict[float, list[float]]] = {}
     for name, step_size, _, cell in cells:
@@ -95,14 +95,14 @@ def _scores(
 
 
 def _leave_out(tuned: Tuned, cells: list[tuple[str, float, int, Cell]], found: dict[str, EndedCell]) -> None:
-    """An algorithm with a trial that failed has not had as many as the others."""
+    """Leave out algorithms with a failed trial: they did not have as many trials as the others."""
     for name, step_size, _, cell in cells:
         if cell.hash not in found and cell.name in tuned.failures:
             tuned.left_out.setdefault(name, f"its trial at step size {step_size:g} failed: {tuned.failures[cell.name]}")
 
 
 def _drop_hopeless(tuned: Tuned, scores: Scores) -> None:
-    """An algorithm that diverged at every step size has none."""
+    """Leave out algorithms that diverged at every step size: they have none to be trained with."""
     for name, step_size in list(tuned.chosen.items()):
         if not isfinite(scores[name][step_size]):
             tuned.left_out[name] = f"it diverged at every step size from {tuned.grid[0]:g} to {tuned.grid[-1]:g}"

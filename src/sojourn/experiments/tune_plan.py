@@ -1,14 +1,14 @@
-"""A plan with a step size that pays: chosen around a guess, by halving, in a folder.
+"""Choose the best step size for a plan, around a guess, by halving, in a folder.
 
-cells/       every trial, an ordinary folder of a run
-tuning.csv   a row for every trial at every length with every seed
+cells/       every trial, as an ordinary run folder
+tuning.csv   one row per trial, length and seed
 
-Called again with the same folder, only what is missing is trained. The grid grows where a best lies at its edge, as
-that of a comparison does: first among the shortest trials, where it costs least, then by what the long ones say.
+A second call with the same folder trains only what is missing. As in a comparison, the grid grows when the best value
+lies at its edge: first by the shortest trials, where growing costs least, then by the long ones.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf, isfinite, nan
 from pathlib import Path
@@ -35,22 +35,22 @@ Phase = Callable[[str], None]
 
 @dataclass(eq=False, repr=False)
 class TunedPlan(Tabular):
-    """What tuning has come to; it can be handed on wherever a plan is wanted."""
+    """The result of tuning; it can be used wherever a plan is expected."""
 
     plan: Plan
-    """The plan; with what was chosen once all is known."""
+    """The plan; once all trials have ended, with the chosen values."""
     chosen: Trial | None = None
-    """What was chosen; None = not all is known yet."""
+    """The chosen trial; None = not all trials have ended yet."""
     guess: float | None = None
-    """Where the step size was looked for; None = nobody had named one."""
+    """The step size that was searched around; None = none was given."""
     edge: str = ""
-    """`lower` or `upper`, where the best step size is the least or the largest tried all the same."""
+    """`lower` or `upper` if the best step size is still the smallest or the largest tried; otherwise empty."""
     lengths: tuple[float, ...] = (1.0,)
     """Shares of the budget that trials were trained for."""
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """A row for every trial at every length with every seed."""
+    """One row per trial, length and seed."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Errors of trials, by their names."""
+    """The error of each trial that failed, by the trial's name."""
     open: int = 0
     """Trials that have not ended."""
     interrupted: bool = False
@@ -72,7 +72,7 @@ class TunedPlan(Tabular):
         return nan if self.chosen is None else self.means()[self.chosen][1.0]
 
     def means(self) -> dict[Trial, dict[float, float]]:
-        """Mean held-out loss over the seeds of each trial, by length; inf = one of them diverged."""
+        """Mean held-out loss of each trial over the seeds, by length; inf = one of its runs diverged."""
         losses: dict[Trial, dict[float, list[float]]] = {}
         for row in self.rows:
             trial = Trial(row["step_size"], row["correction"], row["buffer"])
@@ -94,7 +94,7 @@ class TunedPlan(Tabular):
 
 
 def share(rung: float) -> str:
-    """A rung in words.
+    """The column title of a rung.
 
     >>> share(1 / 9), share(0.3), share(1.0)
     ('loss at 1/9', 'loss at 3/10', 'loss at the end')
@@ -108,7 +108,7 @@ def _by(pair: tuple[Trial, Any]) -> tuple[float, ...]:
 
 
 def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
-    """Choose, and write every trial down; options are those of `run_cells`."""
+    """Choose a step size and write all trials; options are those of `run_cells`."""
     check_folder(folder)
     first = tuning.cell(tuning.combinations(tuning.first or WIDE[0])[0], tuning.lengths[0], tuning.seeds[0])
     check_cells([first], options.get("on", "here"))
@@ -119,19 +119,19 @@ def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None
 
 
 def tuned_step(config: TrainConfig, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
-    """The step size that is best for a run, by trials in its folder; none yet where Ctrl-C ended it early."""
+    """The best step size for a run, by trials in its folder; None if Ctrl-C ended the search early."""
     if config.step_size is not None:
         raise InvalidInput(f"step_size {config.step_size:g} and tune exclude each other, got both; give one of them")
     place = Path(folder) / TUNING
     found = tune_plan(PlanTuning(config), place, phase, **options)
     if not (found.complete or found.interrupted):
-        name, why = next(iter(found.failures.items()), ("a trial", "another process is at it"))
+        name, why = next(iter(found.failures.items()), ("a trial", "another process is training it"))
         raise SojournError(f"the step size could not be tuned in {place}: {name}: {why}")
     return found
 
 
 def choose(tuning: PlanTuning, folder: str | Path, train: Train, phase: Phase | None = None) -> TunedPlan:
-    """Choose; `train` sees to it that cells end."""
+    """Choose a step size; `train` is the function that trains cells."""
     found = TunedPlan(tuning.plan, guess=tuning.first, lengths=tuning.lengths)
     look = _Look(tuning, Path(folder), train, found, phase or (lambda text: None))
     begin = WIDE if found.guess is None else AROUND
@@ -148,16 +148,16 @@ def choose(tuning: PlanTuning, folder: str | Path, train: Train, phase: Phase | 
     if not isfinite(look.best[1]):
         tried = sorted({row["step_size"] for row in found.rows})
         raise SojournError(
-            f"it diverged at every step size from {tried[0]:g} to {tried[-1]:g}; give a smaller guess, or look at the "
+            f"it diverged at every step size from {tried[0]:g} to {tried[-1]:g}; give a smaller guess, or check the "
             "data and the model"
         )
     found.chosen, found.edge = look.best[0], next(iter(searched.edge.values()), "")
-    found.plan = tuning.tuned(found.chosen)
+    found.plan = replace(tuning.tuned(found.chosen), tuned_for=tuning.run.algorithm)
     return found
 
 
 class _Look:
-    """How grids of step sizes are looked at, with what was found on the way."""
+    """Tries grids of step sizes, and keeps what was found."""
 
     def __init__(self, tuning: PlanTuning, folder: Path, train: Train, found: TunedPlan, phase: Phase) -> None:
         self._tuning, self._folder, self._train, self._found, self._phase = tuning, folder, train, found, phase
@@ -173,14 +173,14 @@ class _Look:
         return self._of_the_best(grids, self._judged(self._trials(grids), self._tuning.lengths[0]))
 
     def by_halving(self, grids: Grids) -> Scores | None:
-        """The best of each rung at the next; those that did not come to the last are out of the question."""
+        """The best of each rung at the next one; trials that did not reach the last rung cannot be chosen."""
         return self._of_the_best(grids, halve(self._trials(grids), self._tuning.lengths, self._judged))
 
     def _trials(self, grids: Grids) -> list[Trial]:
         return self._tuning.combinations(*next(iter(grids.values())))
 
     def _of_the_best(self, grids: Grids, scores: dict[Trial, float] | None) -> Scores | None:
-        """Scores of the combination that was best: its edges alone are a reason to look further."""
+        """Scores of the best combination only: the grid grows only when this one has its best value at an edge."""
         if scores is None:
             return None
         best = min(scores, key=scores.__getitem__)
@@ -189,7 +189,7 @@ class _Look:
         return {name: {size: scores.get(best._replace(step_size=size), inf) for size in grids[name]}}
 
     def _judged(self, trials: Sequence[Trial], rung: float) -> dict[Trial, float] | None:
-        """Mean held-out loss of trials at a rung; one run that diverged is enough for the worst."""
+        """Mean held-out loss of trials at a rung; inf if one of the runs diverged."""
         found, cells = self._found, self._tuning.cells(trials, rung)
         self._phase(f"{len(trials)} trials to {rung:.3g} of the budget")
         swept = self._train([cell for _, _, cell in cells])

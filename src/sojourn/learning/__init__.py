@@ -1,1 +1,1 @@
-"""What a task is worth: data, models, algorithms, training over a Trace."""
+"""Learning: data, models, algorithms, and training along a Trace."""

@@ -1,7 +1,8 @@
-"""What a checkpoint may hold: a closed list of named tuples, and every value of the kind that belongs in its place.
+"""What a checkpoint may hold: a closed list of named tuples, and values of the right type in every place.
 
-A checkpoint is data: what it names is looked up here, and never imported. Classes have short names that stay when code
-moves. An algorithm declares the classes of its state, and of what its clients keep, where they are defined:
+A checkpoint is data: classes that it names are looked up here, and never imported. Classes have short names, which stay
+the same when code moves. An algorithm declares the classes of its state and of its clients' memory where it defines
+them:
 
     @storable("myalgorithm.state")
     class State(NamedTuple):
@@ -18,7 +19,7 @@ from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.shown import quoted
 from sojourn.values import LARGEST
 
-# where classes lived when checkpoints still named them by their homes
+# modules of classes in older checkpoints, which named them by module
 _MOVED = {"sojourn.train.algorithms.": "sojourn.learning.algorithms.", "sojourn.train.": "sojourn.learning.replay."}
 Kind = TypeVar("Kind", bound=type)
 
@@ -28,19 +29,21 @@ _RENAMED: dict[type, dict[str, str]] = {}
 
 
 def storable(name: str, renamed: Mapping[str, str] | None = None) -> Callable[[Kind], Kind]:
-    """Declare, as a decorator, a NamedTuple that checkpoints may hold; its name must be its own.
+    """Class decorator: declare a NamedTuple that checkpoints may hold, under a unique name.
 
-    `renamed` maps names that its fields had in older checkpoints to those that they have now.
+    `renamed` maps names of its fields in older checkpoints to the present names.
     """
 
     def declare(kind: Kind) -> Kind:
         home = f"{kind.__module__}:{kind.__qualname__}"
         before = _BY_NAME.get(name)
         if before is not None and f"{before.__module__}:{before.__qualname__}" != home:
-            raise InvalidInput(f"the name '{name}' in checkpoints is {before.__module__}'s already; take another")
+            raise InvalidInput(
+                f"the name '{name}' in checkpoints already belongs to {before.__module__}; choose another"
+            )
         if not (issubclass(kind, tuple) and hasattr(kind, "_fields")):
-            raise InvalidInput(f"only a NamedTuple can be storable, {kind.__name__} is none; make it one")
-        _BY_NAME[name] = _BY_NAME[home] = kind  # under its home too: that is how older checkpoints name it
+            raise InvalidInput(f"only a NamedTuple can be storable, {kind.__name__} is not one; make it one")
+        _BY_NAME[name] = _BY_NAME[home] = kind  # also under its module, as in older checkpoints
         _NAMES[kind] = name
         _RENAMED[kind] = dict(renamed or {})
         return kind
@@ -49,7 +52,7 @@ def storable(name: str, renamed: Mapping[str, str] | None = None) -> Callable[[K
 
 
 def name_of(value: Any) -> str:
-    """The name of a value's class in a checkpoint."""
+    """Return the name of a value's class in a checkpoint."""
     kind = type(value)
     if kind not in _NAMES:
         raise InvalidInput(
@@ -60,7 +63,7 @@ def name_of(value: Any) -> str:
 
 
 def class_of(name: str) -> type:
-    """The class of a name in a checkpoint; one that is not on the list is refused, nothing is imported."""
+    """Return the class of a name in a checkpoint; raise an error if it is not declared. Nothing is imported."""
     for before, now in _MOVED.items():
         if name.startswith(before):
             name = now + name.removeprefix(before)
@@ -71,22 +74,24 @@ def class_of(name: str) -> type:
 
 
 def restored(name: str, fields: Mapping[str, Any]) -> Any:
-    """A value of the class of a name, from its fields."""
+    """Make a value of the class with this name, from its fields."""
     kind = class_of(name)
     renamed = _RENAMED[kind]
     return kind(**{renamed.get(key, key): value for key, value in fields.items()})
 
 
 def check(tree: Any, kinds: dict[str, Any]) -> None:
-    """Refuse a tree that lacks one of these keys, or has something else there."""
+    """Raise an error if a tree lacks one of these keys, or has a value of another type there."""
     for key, kind in kinds.items():
         if not isinstance(tree, dict) or key not in tree or not fits(tree[key], kind):
             found = quoted(tree.get(key)) if isinstance(tree, dict) else quoted(tree)
-            raise UnreadableFile(f"the checkpoint is none of this run: {key} must be of another kind than {found}")
+            raise UnreadableFile(
+                f"the checkpoint does not belong to this run: {key} must be of another kind than {found}"
+            )
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is what an annotation says, down to the fields of named tuples.
+    """Whether a value has the type of an annotation, down to the fields of named tuples.
 
     >>> fits({3: (1, 2.0)}, dict[int, tuple[int, float]]), fits((1, "x"), tuple[int, ...]), fits(None, int | None)
     (True, False, True)

@@ -1,1 +1,1 @@
-"""Whom to sample, how many tasks in flight, how large a step."""
+"""Planning: whom to sample, how many tasks to keep in flight, which step size to take."""

@@ -1,4 +1,4 @@
-"""Advice: a plan, and what other policies would come to in the same time, side by side and in sentences."""
+"""Advice: a plan, compared with other policies in the same time, in a table and in sentences."""
 
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -11,40 +11,41 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan, fleet_of
 from sojourn.planning.policy import CORRECTION, Policy, Wishes, robust, scenario_of, usual
 from sojourn.scenario import Scenario
+from sojourn.shown import whole
 from sojourn.tabular import Tabular
 from sojourn.timing.expected import expected
 
 NAME = "robust: nobody waits"
 HALF = (
-    "Half a correction for how often a client's updates come keeps slow clients in the model without the noise of full "
+    "Correction 1/2 for how often a client's updates arrive keeps slow clients in the model without the noise of full "
     "weights, and the step size falls to zero at the budget because training ends there."
 )
-ALIKE = 1.5  # up to this ratio of speeds clients count as about as fast
+ALIKE = 1.5  # up to this ratio of speeds clients count as about equally fast
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What a policy comes to within a budget."""
+    """What a policy achieves within a budget."""
 
     policy: Policy
     """The policy."""
     updates: float
-    """Updates received within the budget."""
+    """Number of updates received within the budget."""
     steps: float
-    """Changes of the server's model within it: fewer where updates are gathered."""
+    """Number of changes of the server's model; fewer than the updates if these are collected."""
     staleness: float
-    """Mean over all updates, in updates."""
+    """Mean staleness over all updates, in updates."""
     slowest: float
-    """Mean of the clients that are the stalest."""
+    """Mean staleness of the stalest clients."""
     idle: float
-    """Clients without work, on average."""
+    """Mean number of clients without work."""
     waiting: float
-    """Tasks that wait in queues, on average."""
+    """Mean number of tasks that wait in queues."""
     loss: float | None = None
-    """Expected loss at the end; None = the model of training was not asked."""
+    """Expected final loss; None = the model of training was not used."""
 
     def facts(self) -> dict[str, Any]:
-        """By key, as JSON has them."""
+        """Return the values by key, as in JSON."""
         plan = self.policy.plan
         keys = ("updates", "steps", "staleness", "slowest", "idle", "waiting", "loss")
         return {
@@ -57,25 +58,25 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Advice(Tabular):
-    """A plan, and what others would come to in the same time; it can be handed on wherever a plan is wanted."""
+    """A plan, compared with other policies in the same time; it can be passed wherever a plan is expected."""
 
     fleet: Fleet
     """The fleet."""
     time: float
-    """The budget, in seconds or whatever the fleet's unit of time is."""
+    """The time budget, in seconds or in the fleet's unit of time."""
     plan: Plan
-    """What is advised, with its promises."""
+    """The advised plan, with its promises."""
     rows: tuple[Row, ...]
     """The policies side by side, the advised one first."""
     why: tuple[str, ...] = ()
-    """Why this one, and what would change it, as sentences."""
+    """Sentences on why this plan is advised, and what would change that."""
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
         self.plan.save(path)
 
     def facts(self) -> dict[str, Any]:
-        """The plan's keys, its promises, the policies beside it and the reasons."""
+        """Return the plan's keys, its promises, the other policies and the reasons."""
         plan = self.plan
         return {
             "sampling": dict(zip(plan.name, plan.sampling.tolist(), strict=True)),
@@ -89,7 +90,7 @@ class Advice(Tabular):
         }
 
     def _title(self) -> str:
-        return f"{self.plan._title()}: {self.rows[0].updates:.4g} updates in {shown(self.time)}"
+        return f"{self.plan._title()}: {whole(self.rows[0].updates)} updates in {shown(self.time)}"
 
     def _table(self) -> dict[str, list[Any]]:
         keys = ["updates", "steps", "staleness", "slowest", "idle", "waiting"]
@@ -100,7 +101,7 @@ class Advice(Tabular):
 
 
 def advise(fleet: Fleet, time: float | str, wishes: Wishes | None = None) -> Advice:
-    """The robust policy for a fleet and a time, with the usual ones beside it.
+    """Return the robust policy for a fleet and a time, compared with the usual ones.
 
     >>> found = advise(Fleet.of(fast=(90, 8.0), slow=(10, 1.0)), time=1000)
     >>> found.plan.concurrency, found.plan.one_each, found.plan.correction
@@ -117,7 +118,7 @@ def advise(fleet: Fleet, time: float | str, wishes: Wishes | None = None) -> Adv
 
 
 def budget(time: float | str) -> float:
-    """A time as a positive number of seconds."""
+    """Return a time as a positive number of seconds."""
     found = seconds(time)
     if not (isfinite(found) and found > 0):
         raise InvalidInput(f"time must be positive and finite, got {time}; write for example 3600 or 1h")
@@ -125,7 +126,7 @@ def budget(time: float | str) -> float:
 
 
 def row_of(fleet: Fleet, policy: Policy, time: float, loss: float | None = None) -> Row:
-    """What theory says of a policy: exact for exponential service, and for any law where nobody waits."""
+    """Return what theory predicts for a policy: exact for exponential service, and for any law if nobody waits."""
     plan = policy.plan
     found = expected(fleet, plan, scenario_of(policy))
     updates = found.throughput * time
@@ -142,7 +143,7 @@ def row_of(fleet: Fleet, policy: Policy, time: float, loss: float | None = None)
 
 
 def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
-    """The plan with what theory says of it."""
+    """Return the plan with the predictions of theory."""
     found = expected(fleet, plan, Scenario())
     promises = {
         "throughput": found.throughput,
@@ -156,16 +157,9 @@ def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
 
 
 def reasons(advice: Advice) -> list[str]:
-    """Why the robust policy, and what would change it."""
-    plan, first = advice.plan, advice.rows[0]
-    routed = next(row for row in advice.rows if row.policy.algorithm == "asyncsgd")
-    how = "at most one task per client, given to whoever is free," if plan.one_each else "this policy"
-    said = [
-        f"With {plan.concurrency:,} tasks in flight the mean staleness is {plan.concurrency - 1:,} updates whatever "
-        f"one does, so tasks that wait in queues only waste time: {how} brings in {first.updates / routed.updates:.3g} "
-        f"times as many updates as drawing among all clients with {routed.policy.plan.concurrency:,} tasks.",
-    ]
-    if plan.correction == CORRECTION:
+    """Return sentences on why the robust policy is advised, and what would change that."""
+    said = [*scarce(advice), *_gain(advice)]
+    if advice.plan.correction == CORRECTION and advice.fleet.clients > 1:
         said.append(HALF)
     return [
         *said,
@@ -174,18 +168,53 @@ def reasons(advice: Advice) -> list[str]:
     ]
 
 
+def scarce(advice: Advice) -> list[str]:
+    """Return a warning if the time is too short for one update per client."""
+    updates = advice.rows[0].updates
+    if updates >= advice.fleet.clients:
+        return []
+    return [
+        f"Warning: about {whole(updates)} updates are expected in {shown(advice.time)}, fewer than one per client: "
+        "allow more time."
+    ]
+
+
+def _gain(advice: Advice) -> list[str]:
+    """Return a sentence on how many updates the policy brings in; nothing for a single task."""
+    plan, first = advice.plan, advice.rows[0]
+    if plan.concurrency == 1:
+        return []
+    routed = next(row for row in advice.rows if row.policy.algorithm == "asyncsgd")
+    times = f"{first.updates / routed.updates:.3g}"
+    how = "at most one task per client, given to whoever is free," if plan.one_each else "this policy"
+    gain = (
+        ""
+        if times == "1"
+        else f": {how} brings in {times} times as many updates as drawing among all clients with "
+        f"{routed.policy.plan.concurrency:,} tasks"
+    )
+    staleness = f"{plan.concurrency - 1:,} update{'s' * (plan.concurrency > 2)}"
+    return [
+        f"With {plan.concurrency:,} tasks in flight the mean staleness is {staleness} whoever gets them, so tasks that "
+        f"wait in queues only waste time{gain}."
+    ]
+
+
 def _otherwise(fleet: Fleet) -> list[str]:
-    """What would be changed, were the fleet or the data otherwise."""
+    """Return sentences on what would change for another fleet or other data."""
+    if fleet.clients == 1:
+        return ["The fleet is a single client, so the correction does not matter."]
     spread = float(fleet.rate.max() / fleet.rate.min())
     if spread <= ALIKE:
         said = ["All clients are about equally fast, so the correction hardly matters."]
     else:
         said = [
             f"The fastest clients are {spread:.3g} times as fast as the slowest. If slow clients hold data that the "
-            "others lack, take correction 1; if all clients hold the same kind of data, correction 0 is faster."
+            "others lack, keep a correction of 1/2 or more; if all hold the same kind of data, 0 is a little better."
         ]
     return [
         *said,
-        "On a long budget, where the loss gets down to its noise, or where energy counts, fewer tasks can end lower: "
-        "sojourn calibrate measures what it takes to decide that for your model.",
+        "On a long budget, where the loss reaches its noise, or where energy counts, fewer tasks can give a lower "
+        "loss: "
+        "sojourn calibrate measures what is needed to decide that for your model.",
     ]

@@ -1,4 +1,6 @@
-"""Advice by the model of training: the policy that ends lowest, what the usual ones would cost, how sure that is."""
+"""Advice by the model of training: the policy with the lowest final loss, what the usual ones would cost, and how
+certain.
+"""
 
 from dataclasses import replace
 from math import inf, isfinite
@@ -8,7 +10,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
-from sojourn.planning.advice import NAME, Advice, Row, budget, promised, row_of
+from sojourn.planning.advice import NAME, Advice, Row, budget, promised, row_of, scarce
 from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, robust, usual
 from sojourn.planning.search import FLOOR, TRACES, TRANSFER, Aim, Choice, Progress, Searched, energy, search
 from sojourn.planning.twin import Predicted, predict
@@ -17,10 +19,10 @@ CHANGES = (
     *({"curvature": 1 / 3}, {"curvature": 3.0}, {"noise": 1 / 3}, {"noise": 3.0}),
     *({"heterogeneity": 1 / 3}, {"heterogeneity": 3.0}),
 )
-WATCHED = 12  # of the policies tried, those whose rank is looked at anew
-SURE = 0.1  # of `between`: from where on its lower end says that data goes with speed
-LONGEST = 24  # times that a time is doubled to reach a loss, or halved while it is
-FINER = 3  # bisections of it, to within a tenth
+WATCHED = 12  # policies whose rank is checked again with other constants
+SURE = 0.1  # if the lower end of `between` is above this, data depends on speed
+LONGEST = 24  # how often a time is doubled until a loss is reached, or halved while it is
+FINER = 3  # bisections of the time, to within a tenth
 
 
 def advise_by_twin(
@@ -32,7 +34,7 @@ def advise_by_twin(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Advice:
-    """The policy that the model of training puts first, with the usual ones beside it."""
+    """Return the policy that the model of training ranks first, compared with the usual ones."""
     fleet, time, aim = fleet_of(fleet), budget(time), aim or Aim()
     landscape = landscape or Landscape.generic()
     found = search(fleet, time, ranking(landscape), aim, seed=seed, progress=progress)
@@ -49,10 +51,10 @@ def advise_for_loss(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Advice:
-    """The policy that comes down to a loss soonest, or with the least energy, and the time that it takes."""
+    """Return the policy that reaches a loss soonest, or with the least energy, and the time that it takes."""
     fleet, aim, landscape = fleet_of(fleet), aim or Aim(), landscape or Landscape.generic()
     if least not in ("time", "energy"):
-        raise InvalidInput(f"to reach a loss either time or energy can be the least, got '{least}'")
+        raise InvalidInput(f"until a loss is reached, least must be time or energy, got '{least}'")
     start = landscape.lowest + landscape.loss
     if not landscape.lowest < loss < start:
         raise InvalidInput(
@@ -66,10 +68,10 @@ def advise_for_loss(
 
 
 def ranking(landscape: Landscape) -> Landscape:
-    """What policies are ranked by: generic constants also where others were measured, which ranked worse in training.
+    """Return the landscape that ranks policies: generic constants, since measured ones ranked worse in training.
 
-    What is measured decides the step size and the loss (docs/does-it-pay.md). Whether one speed group knows something
-    alone is kept, where it was told, or measured beyond doubt.
+    Measured constants decide the step size and the loss (docs/does-it-pay.md). What only one speed group knows is kept
+    if the user states it, or if it was measured beyond doubt.
     """
     if landscape.source != "measured":
         return landscape
@@ -80,9 +82,9 @@ def ranking(landscape: Landscape) -> Landscape:
 def _soonest(
     fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, seed: int, progress: Progress | None
 ) -> tuple[float, Searched]:
-    """The least time to a loss, and what the search finds for it: first for the robust policy's time, then for its own.
+    """Return the least time to a loss and what the search finds: first for the robust policy's time, then for its own.
 
-    The time is that of the policy that is taken, which may only tie with a sooner one.
+    The time is that of the chosen policy, which may tie with a faster one.
     """
     policy = Policy(NAME, robust(fleet, aim.wishes))
     time, _ = _time_to(fleet, policy, loss, landscape, aim, seed)
@@ -101,7 +103,7 @@ def _time_to(
     seed: int,
     near: float | None = None,
 ) -> tuple[float, Predicted]:
-    """The least time in which a policy comes down to a loss, within a tenth, and what is expected of it then."""
+    """Return the least time in which a policy reaches a loss, within a tenth, and the prediction for it."""
 
     def at(time: float) -> Predicted:
         return predict(fleet, [policy], time, landscape, traces=TRACES, seed=seed)[0]
@@ -114,7 +116,7 @@ def _time_to(
         high *= 2
         found = at(high)
     else:
-        raise InvalidInput(f"loss {loss:g} is not reached in {shown(high)}; ask for a higher one")
+        raise InvalidInput(f"loss {loss:g} is not reached in {shown(high)}; give a higher loss")
     low = high / 2
     for _ in range(LONGEST):
         lower = at(low)
@@ -134,9 +136,9 @@ def _time_to(
 def _thriftiest(
     fleet: Fleet, loss: float, landscape: Landscape, aim: Aim, found: Searched, time: float, seed: int
 ) -> tuple[float, Searched]:
-    """Of the policies that were tried the one with the least energy until the loss; each takes its own time.
+    """Return the policy that needs the least energy until the loss; each policy takes its own time.
 
-    Of those that give the same tasks to the same clients the one with the lowest loss is looked at.
+    Of policies that give the same tasks to the same clients, only the one with the lowest loss is considered.
     """
     if not isfinite(energy(fleet, found.predicted.policy, time)):
         raise InvalidInput("least energy needs the power of every group, one lacks it; add a column power to the fleet")
@@ -144,7 +146,7 @@ def _thriftiest(
     for choice, one in _by_timing(found).values():
         try:
             takes, reached = _time_to(fleet, one.policy, loss, landscape, aim, seed, near=time)
-        except InvalidInput:  # it never comes there
+        except InvalidInput:  # it never reaches the loss
             continue
         if aim.allows(fleet, one.policy, takes):
             priced.append((energy(fleet, one.policy, takes), takes, choice, reached))
@@ -153,7 +155,7 @@ def _thriftiest(
 
 
 def _by_timing(found: Searched) -> dict[object, tuple[Choice, Predicted]]:
-    """The lowest policy of every timing."""
+    """Return the policy with the lowest loss for every timing."""
     best: dict[object, tuple[Choice, Predicted]] = {}
     for choice, one in zip(found.choices, found.tried, strict=True):
         best.setdefault((choice.tasks, choice.cap, choice.weights), (choice, one))
@@ -168,7 +170,9 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     step = TRANSFER * found.predicted.step_size if measured else None
     plan = replace(found.predicted.policy.plan, objective=OBJECTIVE, step_size=step)
     plan = promised(fleet, plan, time)
-    known = {} if step is None else {"step_size": step}  # generic constants know none: then tuning begins anywhere
+    known = (
+        {} if step is None else {"step_size": step}
+    )  # generic constants give no step size: tuning then begins with a wide grid
     plan = replace(plan, promises={**plan.promises, "loss": found.predicted.loss, **known})
     safe = Policy(NAME, robust(fleet))
     same = safe.plan.hash == found.predicted.policy.plan.hash
@@ -177,12 +181,17 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     first = row_of(fleet, mine, time, found.predicted.loss)
     rows = (first, *(row_of(fleet, one.policy, time, one.loss) for one in told))
     advice = Advice(fleet, time, plan, rows)
-    why = (*_chosen(found, told, aim, landscape), *_depends(fleet, time, landscape, aim, found, seed), _step(step))
+    why = (
+        *scarce(advice),
+        *_chosen(found, told, aim, landscape),
+        *_depends(fleet, time, landscape, aim, found, seed),
+        _step(step),
+    )
     return replace(advice, why=why)
 
 
 def _chosen(found: Searched, told: list[Predicted], aim: Aim, landscape: Landscape) -> list[str]:
-    """Which policy, and what the others would cost."""
+    """Return sentences on which policy is chosen, and what the others would cost."""
     mine = found.predicted
     routed = next(one for one in told if one.policy.algorithm == "asyncsgd")
     said = [
@@ -193,19 +202,19 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim, landscape: Landsca
         said.append(f"The worst speed group counts {aim.worst:g} of the objective; it is expected at {mine.worst:.3g}.")
     if mine.loss - landscape.lowest < FLOOR * landscape.loss:
         said.append(
-            "That is as good as nothing: the time is long enough for many policies to come to the floor of the loss, "
-            "where the model tells none from another."
+            "These losses are practically zero: in this time many policies reach the floor of the loss, "
+            "where the model cannot distinguish them."
         )
     elif found.tied:
         others = f"{len(found.tied)} others are" if len(found.tied) > 1 else "1 other is"
         said.append(
-            f"{others} within what the model can tell (the lowest: {found.best.policy.name}); the simplest is taken."
+            f"{others} within the accuracy of the model (the lowest: {found.best.policy.name}); the simplest is chosen."
         )
     return said
 
 
 def _depends(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Searched, seed: int) -> list[str]:
-    """How much the choice depends on constants that nobody measured."""
+    """Return a sentence on how much the choice depends on constants that were not measured."""
     if landscape.source != "generic" or found.predicted.loss - landscape.lowest < FLOOR * landscape.loss:
         return []
     watched = [one.policy for one in found.tried[:WATCHED]]
@@ -226,7 +235,7 @@ def _depends(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: S
 
 def _step(step: float | None) -> str:
     if step is not None:
-        return f"The step size, {step:.3g}, is the model's times {TRANSFER:g}; sojourn tune makes sure of it."
+        return f"The step size, {step:.3g}, is the model's times {TRANSFER:g}; sojourn tune checks it."
     return "The step size is left open, because it depends on your model and data: sojourn tune finds it."
 
 

@@ -1,4 +1,4 @@
-"""Choices: the points of the search for a policy, and what is asked of one."""
+"""Choices: the points of the search for a policy, and the requirements on a policy."""
 
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isinf
@@ -23,21 +23,21 @@ class Choice:
     tasks: int
     """Tasks in flight."""
     cap: Held = 1
-    """Most tasks that a client may hold, or a client of each group; None = any number."""
+    """Most tasks that a client may hold, one number or one per group; None = any number."""
     weights: tuple[float, ...] = ()
-    """Weight of each group; empty = all alike."""
+    """Sampling weight of each group; empty = all the same."""
     correction: float = CORRECTION
     """Exponent of an update's weight."""
     buffer: int = 1
-    """Updates that make a step."""
+    """Number of updates per server step."""
     adaptive: bool = False
     """Whether stale updates take smaller steps."""
 
     def policy(self, fleet: Fleet) -> Policy:
-        """As a policy of this fleet."""
+        """Return the choice as a policy for this fleet."""
         weights = np.array(self.weights) if self.weights else np.ones(fleet.groups)
         plan = replace(
-            Plan.weighted(fleet, weights, self.tasks, cap=self.cap),  # which has them add up to 1
+            Plan.weighted(fleet, weights, self.tasks, cap=self.cap),  # normalises the weights
             correction=self.correction,
             buffer=self.buffer if self.buffer > 1 else None,
             adaptive=True if self.adaptive else None,
@@ -46,7 +46,7 @@ class Choice:
         return Policy(self.said(fleet), plan)
 
     def said(self, fleet: Fleet) -> str:
-        """In words."""
+        """Describe the choice in words."""
         parts = [self._whom(fleet), f"C = {self.tasks:,}", f"correction {self.correction:g}"]
         parts += ["weighted"] if self.weights and len(set(self.weights)) > 1 else []
         parts += [f"buffer {self.buffer}"] if self.buffer > 1 else []
@@ -61,7 +61,7 @@ class Choice:
         return f"at most {'/'.join(each)} each"
 
     def departures(self, fleet: Fleet) -> tuple[int, float]:
-        """How far it is from the robust policy: in how many ways, and by how many tasks."""
+        """Return how far the choice is from the robust policy: in how many respects, and by how many tasks."""
         ways = (
             self.tasks != fleet.clients,
             self.cap != 1,
@@ -75,16 +75,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Aim:
-    """What is asked of a policy, and what it must keep."""
+    """What a policy should minimise, and the limits that it must keep."""
 
     worst: float = 0.0
-    """Weight of the worst speed group against the mean: 0 = the mean alone, 1 = the worst alone."""
+    """Weight of the worst speed group against the mean: 0 = only the mean, 1 = only the worst group."""
     most_bytes: float = inf
     """Most bytes that a client may send and receive in the time."""
     model_bytes: float = 0.0
-    """Bytes of a model, one way."""
+    """Size of a model in bytes, one way."""
     wishes: Wishes = field(default_factory=Wishes)
-    """What is decided already."""
+    """What the user has decided already."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.worst <= 1:
@@ -97,11 +97,11 @@ class Aim:
 
     @property
     def asks(self) -> bool:
-        """Whether it takes the model of training to say what keeps it."""
+        """Whether the model of training is needed to check the requirements."""
         return self.worst > 0 or isfinite(self.most_bytes)
 
     def value(self, found: Predicted) -> float:
-        """Of a prediction: the lower the better."""
+        """Return the value of a prediction; lower is better."""
         return (1 - self.worst) * found.loss + self.worst * found.worst
 
     def allows(self, fleet: Fleet, policy: Policy, time: float) -> bool:
@@ -117,7 +117,7 @@ class Aim:
         return True
 
     def said(self) -> str:
-        """The limits in words."""
+        """Describe the limits in words."""
         most_tasks, most_staleness = self.wishes.most_tasks, self.wishes.most_staleness
         parts = [] if most_tasks is None else [f"at most {most_tasks:,} tasks in flight"]
         parts += [f"a staleness of at most {most_staleness:g}"] if isfinite(most_staleness) else []
@@ -126,7 +126,7 @@ class Aim:
 
 
 def held_of(wishes: Wishes) -> Held:
-    """The cap that is wished for, one number where it is the same for all; 1 = none is."""
+    """Return the cap that the user set, one number if it is the same for all; 1 if none is set."""
     cap = wishes.held
     if cap is None or isinstance(cap, int | float):
         return None if cap is None or isinf(cap) else cap
@@ -139,12 +139,12 @@ def _caps(fleet: Fleet, cap: Held) -> tuple[float | None, ...]:
 
 
 def room_of(fleet: Fleet, cap: Held) -> int:
-    """The most tasks that may be in flight under a cap."""
+    """Return the most tasks that may be in flight under a cap."""
     each = np.array([np.inf if one is None else one for one in _caps(fleet, cap)])
     return int(min(float((fleet.count * each).sum()), MOST_TASKS))
 
 
 def energy(fleet: Fleet, policy: Policy, time: float) -> float:
-    """Energy of a policy within a time: tasks of every group times what one takes; NaN = powers are not stated."""
+    """Return the energy in joules of a policy within a time; NaN = the fleet does not state its powers."""
     seen = expected(fleet, policy.plan, scenario_of(policy))
     return float((fleet.count * seen.share * energy_of_task(fleet)).sum() * seen.throughput * time)

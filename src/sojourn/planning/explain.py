@@ -1,4 +1,4 @@
-"""A plan explained: others beside it, errors in its inputs, other service laws, advice."""
+"""Explain a plan: compare it with others, and study errors in its inputs and other service laws."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,43 +15,43 @@ from sojourn.version import __version__
 
 @dataclass(frozen=True)
 class Explanation:
-    """A plan and everything that is said of it; each part is computed when it is first asked for."""
+    """A plan and its explanation; each part is computed on demand."""
 
     planned: Planned
     """The plan."""
     constants: Constants = WORKED_EXAMPLE
-    """The constants that it rests on."""
+    """The constants that the plan uses."""
     given: bool = False
-    """Whether the user gave them."""
+    """Whether the user gave the constants."""
     notes: tuple[str, ...] = ()
-    """What their file says of how they were measured."""
+    """Notes in their file on how they were measured."""
     sensitive: bool = True
-    """Whether errors in the inputs are studied."""
+    """Whether to study errors in the inputs."""
     laws: bool = True
-    """Whether other service laws are simulated."""
+    """Whether to simulate other service laws."""
 
     @cached_property
     def comparison(self) -> dict[str, Prediction]:
-        """Other plans, and this one."""
+        """Predictions for other plans, and for this one."""
         return compare(self.planned)
 
     @cached_property
     def sensitivity(self) -> list[Sensitivity]:
-        """Inputs off by 20%."""
+        """The effect of inputs that are wrong by 20%."""
         return sensitivity(self.planned) if self.sensitive else []
 
     @cached_property
     def law_checks(self) -> list[LawCheck]:
-        """Other service laws."""
+        """The effect of other service laws."""
         return check_laws(self.planned.fleet, self.planned.prediction.analysis) if self.laws else []
 
     @cached_property
     def advice(self) -> list[str]:
-        """What was computed, and what it does not say."""
+        """Sentences on what was computed, and on its limits."""
         return advice(self.planned, self.comparison)
 
     def facts(self) -> dict[str, Any]:
-        """All of it as plain values and arrays; the keys are documented in docs/cli.md."""
+        """Return everything as plain values and arrays; docs/cli.md documents the keys."""
         plan, fleet, binning = self.planned.plan, self.planned.fleet, self.planned.binning
         return {
             "sojourn": __version__,

@@ -1,4 +1,6 @@
-"""Whether the service law matters for a plan: the plan simulated under other laws, beside the exponential theory."""
+"""Check whether the service law matters for a plan: simulate it under other laws and compare with
+exponential theory.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +13,7 @@ from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.simulate.summary import measure
 
 MATTERS = 0.05
-ENOUGH = 1000  # updates of a group, below which its standard error is not to be trusted
+ENOUGH = 1000  # with fewer updates than this the standard error of a group is not reliable
 OTHERS = ("deterministic", "lognormal(sigma=1)")
 
 
@@ -22,7 +24,7 @@ class LawCheck:
     law: str
     """The law, or `the fleet's own`."""
     throughput: float
-    """Relative change of the throughput, simulated against the exponential theory."""
+    """Relative change of the simulated throughput from the exponential theory."""
     staleness: tuple[float, ...]
     """Relative change of each group's mean staleness."""
     worst: str
@@ -39,7 +41,7 @@ class LawCheck:
 
 
 def check_laws(fleet: Fleet, analysis: Analysis) -> list[LawCheck]:
-    """Simulate the plan under the fleet's own laws, or under two others where all are exponential."""
+    """Simulate the plan under the fleet's own laws; if all are exponential, under two other laws."""
     if any(law != EXPONENTIAL for law in fleet.law):
         return [_check("the fleet's own laws", fleet, analysis)]
     return [_check(text, replace(fleet, law=(Law.parse(text),) * fleet.groups), analysis) for text in OTHERS]

@@ -1,4 +1,4 @@
-"""The door of the planner: a plan by what training will do in a time, or by a bound where an objective is named."""
+"""The entry to the planner: plan for what training will do in a time, or by a bound if an objective is given."""
 
 from dataclasses import fields
 from typing import Any
@@ -25,15 +25,21 @@ def make_plan(
     least: str = "time",
     **settings: Any,
 ) -> Any:
-    """A plan for a fleet, which can be handed on to `train`, `compare` and `simulate` as it is.
+    """Choose a plan for a fleet; the result can be passed to `train`, `compare` and `simulate` as it is.
 
-    `make_plan(fleet, time="1h")` proposes a policy for that time (an `Advice`, with other policies beside it).
-    Settings: `concurrency`, `cap`, `correction`, `most_tasks`, `most_staleness`. With a `landscape` (a Landscape, what
-    `Calibration.landscape` returns) the model of training chooses, and the step size too; `worst` is the part of the
-    worst speed group in what it minimises. With a `loss` instead of a time: soonest, or `least="energy"`.
+    `make_plan(fleet, time="1h")` proposes a policy for that time and returns an `Advice`: the plan, other policies for
+    comparison, and the reasons.
 
-    `make_plan(fleet, goal(time=1000))` is the paper's planner: it minimises a bound, or an objective of your own (a
-    `Planned`). Its settings are those of `sojourn.planning.bound.search.make_plan`.
+    - `time`: the time for training, in seconds or as `"1h"`
+    - `loss`, `least`: instead of a time, reach this loss with the least `"time"` (default) or `"energy"`
+    - `landscape`: a Landscape, such as `Calibration.landscape()` returns; the model of training then chooses the policy
+      and the step size
+    - `concurrency`, `cap`, `correction`: set these yourself, and let the planner choose the rest
+    - `most_tasks`, `most_staleness`: largest number of tasks in flight, largest mean staleness of any client
+    - `worst`: weight of the worst speed group in the objective, from 0 (only the mean) to 1
+
+    `make_plan(fleet, goal(time=1000))` is the paper's planner: it minimises a bound, or an objective of your own, and
+    returns a `Planned`. Its settings are those of `sojourn.planning.bound.search.make_plan`.
 
     >>> fleet = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
     >>> make_plan(fleet, time=1000).plan.concurrency
@@ -44,10 +50,10 @@ def make_plan(
     """
     if objective is not None:
         if time is not None:
-            raise InvalidInput("give a time or an objective, got both; goal(time=...) is the bound's")
+            raise InvalidInput("give a time or an objective, got both; goal(time=...) makes an objective of the bound")
         return by_bound(fleet, objective, concurrency, *more, **settings)
     if (time is None) == (loss is None):
-        raise InvalidInput('make_plan needs a time, for example time="1h", or a loss, or an objective, see goal')
+        raise InvalidInput('make_plan needs a time, for example time="1h", or a loss, or an objective made by goal')
     known = [one.name for one in fields(Wishes)] + [one.name for one in fields(Aim) if one.name != "wishes"]
     unknown = [key for key in settings if key not in known]
     if unknown:
@@ -68,7 +74,9 @@ def advice_for(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Advice:
-    """The robust policy; with a landscape, or a loss to come down to, what the model of training puts first."""
+    """Return the robust policy; with a landscape or a loss to reach, the policy that the model of
+    training ranks first.
+    """
     aim = aim or Aim()
     if loss is not None:
         return advise_for_loss(fleet, loss, landscape, aim, least=least, seed=seed, progress=progress)

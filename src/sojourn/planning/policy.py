@@ -1,9 +1,9 @@
-"""Policies: ways to run a federation, by name. The robust one, which needs no data, and the usual ones beside it.
+"""Policies, by name: the robust policy, which needs no data, and the usual ones to compare it with.
 
-The robust policy: one task for each client, given to whoever is free, so that nobody waits and nobody is idle; updates
-weighed by half of the correction for how often they come; a step size that falls linearly to zero at the end of the
-budget. Throughput, shares and staleness of it are exact, for any service law, from mean durations alone. The step size
-is left to tuning or calibration: no theory of ours knows it.
+The robust policy keeps one task per client and gives the next task to whoever is free, so that no task waits and no
+client is idle. Updates are weighted by correction 1/2, and the step size falls linearly to zero at the end of the
+budget. Its throughput, shares and staleness follow exactly from mean durations, for any service law. The step size
+comes from tuning or calibration, since the theory does not give it.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,25 +22,25 @@ CORRECTION = 0.5
 SCHEDULE = "linear(end=budget)"
 BUFFER = 10
 OBJECTIVE = "loss in the time given"
-FAST_GROUPS = 20  # up to so many groups the bound's plan has a probability for each
+FAST_GROUPS = 20  # up to this many groups the bound's plan has a probability for each
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """A way to run a federation, by name."""
+    """A way to run a federation: a plan, an algorithm and a dispatcher, with a name."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     plan: Plan
-    """Whom, how many, how many each, how they are weighed."""
+    """The plan: sampling, tasks in flight, cap, weights of updates."""
     algorithm: str = "generalized-asyncsgd"
-    """What applies the updates."""
+    """The algorithm that applies the updates."""
     dispatcher: str = "routed"
-    """Who gets the next task, where that is not a matter of the plan."""
+    """The dispatcher, if the plan does not decide who gets the next task."""
 
     @property
     def gathered(self) -> int:
-        """Updates that make one step of the server."""
+        """Number of updates per server step."""
         if self.plan.buffer is not None:
             return self.plan.buffer
         head, _, tail = self.algorithm.partition("size=")
@@ -49,27 +49,28 @@ class Policy:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What whoever asks for a policy has decided already; None = left to the planner."""
+    """What the user has decided already; None = the planner chooses."""
 
     concurrency: int | None = None
     """Tasks in flight."""
     cap: Cap | Literal["open"] = "open"
-    """Most tasks that a client may hold; None = any number, "open" = left to the planner."""
+    """Most tasks that a client may hold; None = any number, "open" = the planner chooses."""
     correction: float | None = None
     """Exponent of an update's weight."""
     most_tasks: int | None = None
     """Most tasks in flight."""
     most_staleness: float = np.inf
-    """Largest mean staleness of every client."""
+    """Largest mean staleness that any client may have."""
 
     @property
     def held(self) -> Cap:
-        """Most tasks that a client may hold: one, unless something else was wished for."""
+        """Most tasks that a client may hold: one, unless the user set something else."""
         return 1 if isinstance(self.cap, str) else self.cap
 
 
 def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
-    """One task for each client, to whoever is free; half a correction; a step size that falls to zero in the end.
+    """Return the robust policy: one task per client, given to whoever is free, correction 1/2, a step size that falls
+    to zero.
 
     >>> plan = robust(Fleet.of(fast=(90, 8.0), slow=(10, 1.0)))
     >>> plan.concurrency, plan.one_each, plan.correction, plan.schedule
@@ -89,7 +90,7 @@ def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
 
 
 def _within(fleet: Fleet, with_tasks: Callable[[int], Plan], tasks: int, wishes: Wishes) -> int:
-    """The most tasks with which nobody is staler than asked: staleness rises with them."""
+    """Return the most tasks with which no client exceeds the staleness limit; staleness rises with the tasks."""
 
     def stale(many: int) -> float:
         return float(expected(fleet, with_tasks(many), Scenario()).staleness().max())
@@ -98,8 +99,8 @@ def _within(fleet: Fleet, with_tasks: Callable[[int], Plan], tasks: int, wishes:
         return tasks
     if wishes.concurrency is not None:
         raise InvalidInput(
-            f"with {tasks:,} tasks in flight the stalest client has a mean staleness of {stale(tasks):.4g}, beyond the "
-            f"{wishes.most_staleness:g} asked for; leave out the number of tasks, or allow more"
+            f"with {tasks:,} tasks in flight the stalest client has a mean staleness of {stale(tasks):.4g}, above the "
+            f"limit of {wishes.most_staleness:g}; leave out the number of tasks, or raise the limit"
         )
     low, high = 1, tasks
     while high - low > 1:
@@ -109,7 +110,7 @@ def _within(fleet: Fleet, with_tasks: Callable[[int], Plan], tasks: int, wishes:
 
 
 def usual(fleet: Fleet, time: float) -> Iterator[Policy]:
-    """What is usual, or published, beside the robust policy."""
+    """Yield policies that are usual or published, to compare the robust policy with."""
     n = fleet.clients
     if n > 1:
         half = Plan.uniform(fleet, n // 2, cap=1)
@@ -125,7 +126,7 @@ def usual(fleet: Fleet, time: float) -> Iterator[Policy]:
 
 
 def bound_plan(fleet: Fleet, time: float) -> Plan:
-    """The plan with the least bound after this time, with the constants of the paper's worked example."""
+    """Return the plan with the least bound after this time, with the constants of the paper's worked example."""
     from sojourn.planning.bound.goal import goal
     from sojourn.planning.bound.search import make_plan
 
@@ -134,5 +135,5 @@ def bound_plan(fleet: Fleet, time: float) -> Plan:
 
 
 def scenario_of(policy: Policy) -> Scenario:
-    """The scenario in which a policy is simulated."""
+    """Return the scenario in which a policy is simulated."""
     return Scenario(Dispatcher(policy.dispatcher))

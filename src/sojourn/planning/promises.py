@@ -1,7 +1,8 @@
-"""What a plan promises, whether it is kept, and whether it owes its value to parking.
+"""What a plan promises, whether the promises are kept, and whether the plan relies on parking.
 
-Parking: with every probability free, a bound that counts server steps is least where one slow client is sampled so
-often that it holds nearly all tasks. Most updates then come from the others and are fresh, and the server hardly moves.
+Parking: if all probabilities are free, a bound that counts server steps is lowest when one slow client is sampled so
+often that it holds nearly all tasks. Then most updates come from the other clients and are fresh, but the server hardly
+moves.
 """
 
 import math
@@ -15,14 +16,14 @@ from sojourn.planning.bound.objective import Objective, Prediction
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.simulate.summary import Summary
 
-HELD = 0.5  # of all tasks at one client
-KEPT = 4.0  # standard errors within which a promise is held to be kept
+HELD = 0.5  # part of all tasks at one client that counts as parking
+KEPT = 4.0  # a promise counts as kept within this many standard errors
 PLAIN = ("bound", "steps", "time", "energy", "largest_step_size", "free_step_size")
-SLOWED = 0.5  # of the throughput of uniform sampling
+SLOWED = 0.5  # part of uniform sampling's throughput that counts as collapsed
 
 
 def promises(prediction: Prediction) -> dict[str, object]:
-    """What a plan promises, for its file."""
+    """Return what a plan promises, for its file."""
     scored, analysis = prediction.scored, prediction.analysis
     plain = {
         "value": scored.value,
@@ -40,7 +41,7 @@ def promises(prediction: Prediction) -> dict[str, object]:
 
 
 def parking(objective: Objective, prediction: Prediction) -> str | None:
-    """Whether one client holds most tasks while throughput collapses: good for a count of steps, not for anyone."""
+    """Return a warning if one client holds most tasks while throughput collapses; None otherwise."""
     analysis = prediction.analysis
     fleet, plan = analysis.fleet, analysis.plan
     worst = int(np.argmax(analysis.queue))
@@ -52,20 +53,20 @@ def parking(objective: Objective, prediction: Prediction) -> str | None:
         return None
     return (
         f"parking: one client of '{fleet.name[worst]}' is sampled with probability {plan.sampling[worst]:.3g} and "
-        f"holds {100 * held:.0f}% of the tasks, so that the others see little staleness; throughput falls to "
+        f"holds {100 * held:.0f}% of the tasks, so the others have little staleness; throughput falls to "
         f"{analysis.throughput:.4g} from {uniform:.4g} with uniform sampling. A bound that counts steps rewards this; "
         "plan for time, or give equal clients equal probabilities, or set a floor"
     )
 
 
 def server_rate(plan: Plan, given: float | None) -> float | None:
-    """The server rate that is given, or the one that the plan was made for."""
+    """Return the server rate that is given, or the one for which the plan was made."""
     promised = plan.promises.get("server_rate")
     return given if given is not None or promised is None else float(promised)
 
 
 def promised(plan: Plan) -> list[str]:
-    """What the plan promises, as sentences; nothing where it was made by hand."""
+    """Return what the plan promises as sentences; an empty list if it was written by hand."""
     if not plan.promises:
         return []
     facts = {key: plan.promises.get(key) for key in PLAIN}
@@ -75,7 +76,7 @@ def promised(plan: Plan) -> list[str]:
 
 
 def against_theory(plan: Plan, analysis: Analysis) -> list[str]:
-    """Whether throughput and staleness are still what was promised."""
+    """Return sentences on whether throughput and staleness are still as promised."""
     if plan.promises.get("throughput") is None:
         return []
     pairs = [(float(plan.promises["throughput"]), analysis.throughput)]
@@ -83,7 +84,7 @@ def against_theory(plan: Plan, analysis: Analysis) -> list[str]:
     pairs += list(zip(stale, analysis.staleness().tolist(), strict=False))
     off = max(abs(now - then) / max(abs(then), 1e-12) for then, now in pairs)
     if off < 1e-6:
-        return ["throughput and staleness are those that the plan promises"]
+        return ["throughput and staleness are as the plan promises"]
     return [
         f"throughput or staleness differs by up to {100 * off:.3g}% from what the plan promises; was it made for other "
         "links, another server or another concurrency?"
@@ -91,7 +92,7 @@ def against_theory(plan: Plan, analysis: Analysis) -> list[str]:
 
 
 def against_simulation(plan: Plan, summary: Summary) -> list[dict[str, Any]]:
-    """Promised and simulated throughput and staleness, with their distance in standard errors."""
+    """Return promised and simulated throughput and staleness, with their difference in standard errors."""
     if plan.promises.get("throughput") is None:
         return []
     flow, stale = summary.throughput, summary.staleness
@@ -106,14 +107,16 @@ def against_simulation(plan: Plan, summary: Summary) -> list[dict[str, Any]]:
 
 
 def _z(then: float, now: float, error: float) -> float:
-    """How far off in standard errors; NaN where the error is not known."""
+    """Return a difference in standard errors; NaN if the error is not known."""
     if error == 0:
         return 0.0 if now == then else math.copysign(math.inf, now - then)
     return (now - then) / error
 
 
 def verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Which promises were not kept, and of which nobody can tell, as sentences; for rows of `against_simulation`."""
+    """Return sentences on which promises were not kept and which cannot be judged, from rows of
+    `against_simulation`.
+    """
     broken = [row["promise"] for row in rows if abs(row["z"]) > KEPT]
     unknown = [row["promise"] for row in rows if math.isnan(row["z"])]
     said = [f"not kept within {KEPT:g} standard errors: {_some(broken)}"] if broken else []

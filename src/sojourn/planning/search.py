@@ -1,9 +1,9 @@
-"""The search: which policy ends lowest, by the model of training.
+"""Search for the policy with the lowest final loss, by the model of training.
 
-Looked at, in stages: who may hold how many tasks and how many are in flight, whom to favour by a power of speed, the
-correction (0, 1/2, 1); then for the best of them a buffer (1, 3, 10) and smaller steps for stale updates; then tasks in
-between, and free weights for each speed group. The decay is fixed by rule, because the model does not see that it pays.
-Where policies tie within what the model can tell, the simplest wins.
+The search has stages. First: the cap, the number of tasks in flight, the power of speed by which to favour clients, and
+the correction (0, 1/2, 1). Then, for the best of them: a buffer (1, 3, 10) and smaller steps for stale updates. Then
+numbers of tasks in between, and free weights for each speed group. The decay is fixed by a rule, because the model does
+not see its benefit. If policies tie within the accuracy of the model, the simplest wins.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,31 +23,31 @@ CORRECTIONS = (0.5, 0.0, 1.0)
 BUFFERS = (1, 3, 10)
 POWERS = (0.0, 0.5, 1.0)
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)  # of one task per client
-KEPT = 3  # candidates that go on to the next stage
-MOST_GROUPS = 3  # up to so many groups get free weights
-TIE = 0.5  # losses within this ratio are a tie: the model makes differences larger than training does
-FLOOR = 1e-3  # of the first loss: what is predicted below it is a tie, since training has a floor of its own
+KEPT = 3  # candidates that enter the next stage
+MOST_GROUPS = 3  # up to this many groups get free weights
+TIE = 0.5  # losses within this ratio are a tie: differences in the model are larger than in training
+FLOOR = 1e-3  # predictions below this part of the first loss are a tie, since training has a floor
 TRACES = 3
-TRANSFER = 1.23  # a real problem's best step size over the model's, where constants were measured (docs/twin.md)
+TRANSFER = 1.23  # a real problem's best step size divided by the model's, with measured constants (docs/twin.md)
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What was found."""
+    """The result of a search."""
 
     choice: Choice
-    """The one that is taken."""
+    """The chosen point."""
     predicted: Predicted
-    """What is expected of it."""
+    """The prediction for it."""
     best: Predicted
-    """The lowest of all, which may be less simple."""
+    """The policy with the lowest loss, which may be less simple."""
     tied: tuple[Predicted, ...]
-    """Others that the model cannot tell from the best."""
+    """Other policies that the model cannot distinguish from the best."""
     tried: tuple[Predicted, ...]
-    """All that were looked at, the lowest first."""
+    """All policies tried, the lowest loss first."""
     choices: tuple[Choice, ...]
-    """The points that they belong to."""
+    """The points of these policies."""
 
 
 def search(
@@ -59,7 +59,7 @@ def search(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Searched:
-    """The policy of the least predicted loss at the end of the time, or the simplest of those that tie with it.
+    """Return the policy with the lowest predicted final loss, or the simplest of those that tie with it.
 
     >>> found = search(Fleet.of(fast=(9, 8.0), slow=(9, 1.0)), 50.0, Landscape.generic())
     >>> found.choice.cap
@@ -74,7 +74,7 @@ def search(
 
 
 class _Looked:
-    """Choices that were looked at, with what is expected of them."""
+    """The choices tried so far, with their predictions."""
 
     def __init__(
         self, fleet: Fleet, time: float, landscape: Landscape, aim: Aim, seed: int, progress: Progress | None
@@ -84,7 +84,7 @@ class _Looked:
         self.stage = 0
 
     def at(self, choices: Iterable[Choice]) -> None:
-        """Look at those that are new and allowed."""
+        """Try the choices that are new and allowed."""
         asked = [one for one in dict.fromkeys(choices) if one not in self.found]
         policies = {one: one.policy(self.fleet) for one in asked}
         allowed = [one for one, policy in policies.items() if self.aim.allows(self.fleet, policy, self.time)]
@@ -102,9 +102,9 @@ class _Looked:
             self.progress(self.stage, 4)
 
     def most_tasks(self) -> int:
-        """The most tasks, up to one for each client, with which the limits are kept where nobody is favoured.
+        """Return the most tasks, up to one per client, that keep the limits if no client is favoured.
 
-        Staleness and bytes rise with them, so it is found by halving.
+        Staleness and bytes rise with the number of tasks, so bisection finds it.
         """
 
         def kept(tasks: int) -> bool:
@@ -125,7 +125,7 @@ class _Looked:
         return value if isfinite(value) else inf
 
     def leading(self, many: int) -> list[Choice]:
-        """The lowest so far."""
+        """Return the choices with the lowest loss so far."""
         if not self.found:
             tasks = self.aim.wishes.concurrency
             with_tasks = "" if tasks is None else f" with {tasks:,} tasks in flight"
@@ -133,7 +133,7 @@ class _Looked:
         return sorted(self.found, key=self.value)[:many]
 
     def taken(self) -> Searched:
-        """The simplest of those that tie with the lowest."""
+        """Return the simplest choice of those that tie with the lowest."""
         order = sorted(self.found, key=self.value)
         best = order[0]
         ties = [one for one in order if self._ties(one, best)]
@@ -143,7 +143,7 @@ class _Looked:
         return Searched(taken, self.found[taken], self.found[best], others, tried, tuple(order))
 
     def _ties(self, one: Choice, best: Choice) -> bool:
-        """Whether the model cannot tell two policies apart: by its own error, or by the scatter of its traces."""
+        """Whether the model cannot distinguish two policies, given its own error and the scatter of its traces."""
         spread = [self.found[each].error for each in (one, best)]
         noise = 2 * sqrt(sum(value**2 for value in spread if isfinite(value)))
         mine, lowest = (self.value(each) - self.landscape.lowest for each in (one, best))
@@ -151,7 +151,7 @@ class _Looked:
 
 
 def _timings(fleet: Fleet, wishes: Wishes, most: int) -> Iterable[Choice]:
-    """Who holds how many tasks, and whom to favour, each with every correction."""
+    """Yield how many tasks clients may hold, and whom to favour, each with every correction."""
     corrections = CORRECTIONS if wishes.correction is None else (wishes.correction,)
     fewer = sorted({max(1, round(most * part)) for part in FRACTIONS})
     wish = not isinstance(wishes.cap, str)
@@ -160,7 +160,7 @@ def _timings(fleet: Fleet, wishes: Wishes, most: int) -> Iterable[Choice]:
         tasks = [wishes.concurrency] if wishes.concurrency else fewer if wish or cap == 1 else [most]
         for many in tasks:
             if many > room and not wish:
-                continue  # of a wish for both the plan says what is wrong
+                continue  # if the user sets both, the plan raises the error
             for power in POWERS if many < room and cap != 2 else (0.0,):
                 yield from (Choice(many, cap, _by_speed(fleet, power), one) for one in corrections)
 
@@ -173,7 +173,7 @@ def _by_speed(fleet: Fleet, power: float) -> tuple[float, ...]:
 
 
 def _servers(leading: Sequence[Choice]) -> Iterable[Choice]:
-    """What the server may do with the updates of the best timings."""
+    """Yield what the server may do with the updates of the best timings."""
     for one in leading:
         for buffer in BUFFERS:
             for adaptive in (False, True):
@@ -181,7 +181,7 @@ def _servers(leading: Sequence[Choice]) -> Iterable[Choice]:
 
 
 def _between(fleet: Fleet, leading: Sequence[Choice], wishes: Wishes) -> Iterable[Choice]:
-    """Numbers of tasks around the best."""
+    """Yield numbers of tasks around the best."""
     if wishes.concurrency:
         return
     for one in leading:
@@ -192,9 +192,9 @@ def _between(fleet: Fleet, leading: Sequence[Choice], wishes: Wishes) -> Iterabl
 
 
 def _free_weights(fleet: Fleet, leading: Sequence[Choice]) -> Iterable[Choice]:
-    """Weights of single groups, twice and half of what they are."""
+    """Yield weights of single groups, doubled and halved."""
     for one in leading:
-        full = one.tasks >= room_of(fleet, one.cap)  # nobody is drawn
+        full = one.tasks >= room_of(fleet, one.cap)  # every client always has a task, so nobody is drawn
         if full or not 1 < fleet.groups <= MOST_GROUPS:
             continue
         weights = np.array(one.weights or (1.0,) * fleet.groups)

@@ -1,6 +1,6 @@
-"""Checks for what you add yourself: each runs the property table of the package's own on an object of yours.
+"""Checks for your own classes: each runs on your object the same property table that the package's own classes pass.
 
-An AssertionError says which property fails, and how. For use in your tests:
+A failing check raises `CheckFailed`, an AssertionError that says which property fails, and how. Use them in your tests:
 
     from sojourn.testing import check_algorithm
 

@@ -1,7 +1,7 @@
-"""What every algorithm must do, checked on an object: the properties that the package's own go through too.
+"""Check what every algorithm must do; the package's own algorithms pass the same checks.
 
-The problem is a small quadratic in double precision, the timing is simulated for what the algorithm asks for, so that a
-run takes a fraction of a second and every property can be checked to the bit.
+The problem is a small quadratic in double precision, and the timing is simulated as the algorithm asks for it. So a run
+takes a fraction of a second, and every property can be checked to the bit.
 """
 
 import tempfile
@@ -40,11 +40,13 @@ WORK = Local(steps=2, batch_size=4, step_size=0.1)
 def check_algorithm(
     algorithm: Algorithm, local: Local = WORK, steps: int = 60, concurrency: int | None = None, falls: float = 0.6
 ) -> None:
-    """Check an algorithm of one's own; an AssertionError says which property fails, and how.
+    """Check an algorithm of your own; raise an AssertionError that says which property fails, and how.
 
-    `local` is the clients' work, `steps` the updates of the run, `concurrency` the tasks in flight (one per client
-    where not given). `falls` is the share of the first gap to the optimum that must be left at most in the end; choose
-    step sizes of the algorithm and of `local` with which it can.
+    - `local`: the clients' local work
+    - `steps`: number of updates of the run
+    - `concurrency`: tasks in flight; by default one per client
+    - `falls`: largest part of the first gap to the optimum that may be left at the end; choose step sizes of the
+      algorithm and of `local` with which that is possible
 
     >>> from sojourn.learning.algorithms.fedbuff import FedBuff
     >>> check_algorithm(FedBuff(size=3))
@@ -60,39 +62,39 @@ def check_algorithm(
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An algorithm with all that it runs on."""
+    """An algorithm with everything that a run of it needs."""
 
     algorithm: Algorithm
     """It."""
     problem: Quadratic
-    """What is learnt."""
+    """The problem to learn."""
     setting: Setting
-    """Fleet, plan, weights, local work."""
+    """Fleet, plan, weights and local work."""
     trace: Trace
     """When."""
 
     def federation(self) -> Federation:
-        """Anew for every run, in float64 from zero."""
+        """Return a new federation for each run, in float64 from zero."""
         model = FlatModel(Point(self.problem).double())
         return Federation(model, self.problem.dataset, self.problem.partition, self.setting.local)
 
     def replay(self, algorithm: Any = None) -> Replay:
-        """A run at its beginning."""
+        """Return a run at its beginning."""
         return Replay(algorithm or self.algorithm, self.federation(), self.trace, self.setting)
 
     @property
     def steps(self) -> int:
-        """Updates in the trace."""
+        """Number of updates in the trace."""
         return int(self.trace.applied.sum())
 
     @cached_property
     def story(self) -> "Story":
-        """One run, watched at every step."""
+        """One run, recorded at every step."""
         return Story(self)
 
 
 def case_of(algorithm: Algorithm, local: Local, steps: int, concurrency: int | None) -> Case:
-    """The algorithm on the timing that it asks for."""
+    """Return the algorithm with the timing that it asks for."""
     around = quadratic(dimension=4, clients=6, examples=10, condition=4, noise=0.3, heterogeneity=0.5, seed=5)
     away = replace(around.dataset, train_x=around.dataset.train_x + np.float32(2))
     problem = Quadratic(away, around.curvature)
@@ -103,7 +105,7 @@ def case_of(algorithm: Algorithm, local: Local, steps: int, concurrency: int | N
 
 
 class Story:
-    """A run at every step, and what the algorithm did to the tensors that it was given."""
+    """The record of a run at every step, and of changes that the algorithm made to the tensors that it received."""
 
     def __init__(self, case: Case) -> None:
         self.kept: list[tuple[Tensor, Tensor]] = []
@@ -150,16 +152,17 @@ class Story:
 
 
 def same_bits_again(case: Case) -> None:
-    """The same run gives the same bits: nothing random, nothing kept outside the state."""
+    """Check that the same run gives the same bits: nothing is random, nothing is kept outside the state."""
     again = case.replay()
     again.advance(case.steps)
     assert same(again.snapshot(), case.story.replay.snapshot()), (
-        "two runs of one trace differ: all that the algorithm remembers must be in its state, and nothing may be random"
+        "two runs of one trace differ: everything that the algorithm remembers must be in its state, and nothing may "
+        "be random"
     )
 
 
 def stored_and_taken_up(case: Case) -> None:
-    """A run that is stored and taken up again goes on to the same bits."""
+    """Check that a run which is stored and resumed ends with the same bits."""
     stop = case.steps // 3 + 1
     begun = case.replay()
     begun.advance(stop)
@@ -171,19 +174,21 @@ def stored_and_taken_up(case: Case) -> None:
     resumed.restore(tree)
     resumed.advance(case.steps)
     assert same(resumed.snapshot(), case.story.replay.snapshot()), (
-        f"a run stored after {stop} updates and taken up again ends elsewhere: what is not in its state is lost"
+        f"a run stored after {stop} updates and resumed ends with another model: what is not in its state is lost"
     )
 
 
 def nothing_in_place(case: Case) -> None:
-    """No tensor is ever changed in place: a model in flight is a reference to the tensor that was sent."""
+    """Check that no tensor is changed in place, because a model in flight is a reference to the
+    tensor that was sent.
+    """
     late = not all(torch.equal(tensor, copy) for tensor, copy in case.story.kept)
     names = sorted(set(case.story.changed)) or (["a later call"] if late else [])
-    assert not names, f"{', '.join(names)} changed a tensor in place that it had been given; compute a new one"
+    assert not names, f"{', '.join(names)} changed in place a tensor that it received; compute a new one"
 
 
 def says_whether_it_needs_prob(case: Case) -> None:
-    """An algorithm that does not use probabilities learns the same along a trace that has none."""
+    """Check that an algorithm which does not use probabilities learns the same from a trace without them."""
     if case.algorithm.uses_prob:
         return
     unknown = replace(case.trace, prob=np.full(len(case.trace), np.nan))
@@ -200,7 +205,7 @@ def says_whether_it_needs_prob(case: Case) -> None:
 
 
 def one_version_an_update(case: Case) -> None:
-    """The version counts changes of the model, at most one per update."""
+    """Check that the version counts changes of the model, at most one per update."""
     versions, path = case.story.versions, case.story.path
     assert versions[0] == 0, f"the version must begin with 0, got {versions[0]}"
     assert versions[-1] > 0, "the version never moved: it must count the changes of the model"
@@ -212,7 +217,7 @@ def one_version_an_update(case: Case) -> None:
 
 
 def gradients_add_up(case: Case) -> None:
-    """Used and unused gradients are all that were computed."""
+    """Check that used and unused gradients add up to those computed."""
     story = case.story
     used = sum(arrival.update.steps for info, arrival in story.infos if info.used)
     unused = sum(arrival.update.steps for info, arrival in story.infos if not info.used)
@@ -222,7 +227,7 @@ def gradients_add_up(case: Case) -> None:
 
 
 def bits_add_up(case: Case) -> None:
-    """Bits sent are those of the tasks."""
+    """Check that the bits sent are those of the tasks."""
     down, up = case.algorithm.bits_each_way(case.problem.dimension)
     tally = case.story.replay.tally
     assert down > 0, f"bits_each_way must be positive, got {down} down"
@@ -231,14 +236,14 @@ def bits_add_up(case: Case) -> None:
 
 
 def waves_agree(case: Case) -> None:
-    """Tasks computed together give the run of tasks computed one by one, up to rounding."""
+    """Check that tasks computed together give the same run as tasks computed one by one, up to rounding."""
     federation = case.federation()
     waves = Waves(vectorised(federation.model), federation.examples, federation.local, most=8)
     run = Replay(case.algorithm, federation, case.trace, case.setting, waves)
     run.advance(case.steps)
     far = float((run.params - case.story.path[-1]).abs().max())
     assert far < 1e-9, (
-        f"computed in waves the model ends {far:.3g} away: where clients keep something, say remembers = True"
+        f"computed in waves the model ends {far:.3g} away: if clients keep something, set remembers = True"
     )
 
 
@@ -247,8 +252,8 @@ def _falls(share: float) -> Callable[[Case], None]:
         gaps = [case.problem.gap(w.numpy()) for w in case.story.path]
         late = float(np.mean(gaps[-10:]))
         assert late < share * gaps[0], (
-            f"the loss does not fall: {late:.3g} above the least at the end, {gaps[0]:.3g} at the start; "
-            "give a step size with which it does, or falls="
+            f"the loss does not fall enough: {late:.3g} above the minimum at the end, {gaps[0]:.3g} at the start; "
+            "give a step size with which it does, or a larger falls="
         )
 
     return falls
@@ -267,7 +272,7 @@ PROPERTIES: tuple[Callable[[Case], None], ...] = (
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    """All tensors within tuples and dicts."""
+    """Return all tensors within tuples and dicts."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, dict):

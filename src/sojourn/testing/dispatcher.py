@@ -1,4 +1,4 @@
-"""What every dispatcher must satisfy: existing clients, C tasks in flight, probabilities, the same run for a seed."""
+"""Check what every dispatcher must satisfy: existing clients, C tasks in flight, probabilities, one run per seed."""
 
 import pickle
 from dataclasses import replace
@@ -15,11 +15,14 @@ from sojourn.timing.dispatch.without_queues import WithoutQueues
 from sojourn.timing.simulate.record import simulate
 from sojourn.trace import COLUMNS, Trace
 
-ERRORS = 5.0  # standard errors that a mean may be off
+ERRORS = 5.0  # standard errors by which a mean may differ
 
 
 def check_dispatcher(dispatcher: Dispatcher | DispatcherKind | str, steps: int = 2000, seed: int = 0) -> None:
-    """Simulate a small fleet with few, as many and more tasks than clients, and check what was dispatched.
+    """Check a dispatcher of your own; raise `CheckFailed` with a sentence that says which property fails, and how.
+
+    The check simulates `steps` updates of a fleet of 10 clients with 5, 10 and 30 tasks, and looks at what was
+    dispatched.
 
     >>> check_dispatcher("idle", steps=500)
     """
@@ -31,7 +34,7 @@ def check_dispatcher(dispatcher: Dispatcher | DispatcherKind | str, steps: int =
         for tasks in (5, 10, 30)
         if _fits(made, fleet, plan := replace(Plan.uniform(fleet, tasks), sampling=np.array([0.08, 0.13])))
     ]
-    claim(fitting, f"dispatcher {made} must work with 10 clients and 5, 10 or 30 tasks, and its check refuses all")
+    claim(fitting, f"dispatcher {made} must work with 10 clients and 5, 10 or 30 tasks, but its check refuses all")
     for plan in fitting:
         trace = _run(made, fleet, plan, steps, seed)
         _clients(made, trace, fleet)
@@ -71,7 +74,7 @@ def _clients(made: Dispatcher, trace: Trace, fleet: Fleet) -> None:
 
 
 def _probabilities(made: Dispatcher, trace: Trace, fleet: Fleet) -> None:
-    """A client drawn with probability p counts 1/p; the mean of that is the number of clients that could be drawn."""
+    """Check probabilities: the mean of 1/prob is the number of clients that could be drawn."""
     p = trace.prob
     claim(((p > 0) & (p <= 1)).all(), f"dispatcher {made}: prob must lie in (0, 1], got {p[~((p > 0) & (p <= 1))][:1]}")
     could, error = (1 / p).mean(), (1 / p).std() / np.sqrt(p.size)
@@ -83,25 +86,25 @@ def _probabilities(made: Dispatcher, trace: Trace, fleet: Fleet) -> None:
 
 
 def _in_flight(made: Dispatcher, trace: Trace, plan: Plan) -> None:
-    """Whenever a task ends the next one is sent, so that as many are in flight as the plan says."""
+    """Check that the next task is sent whenever one ends, so that the plan's number of tasks is in flight."""
     if isinstance(made.kind, WithoutQueues):
-        return  # its tasks are those of whole rounds or periods
+        return  # its tasks belong to whole rounds or periods
     ended = ~np.isnan(trace.applied_at)
     left = int((~ended).sum())
     claim(left == plan.concurrency, f"dispatcher {made} must leave {plan.concurrency} tasks in flight, got {left}")
     sent = np.sort(trace.dispatched_at)
     claim(
         (sent[: plan.concurrency] == 0).all() and (sent[plan.concurrency :] == np.sort(trace.applied_at[ended])).all(),
-        f"dispatcher {made} must send a task whenever one ends, and does not",
+        f"dispatcher {made} must send a task whenever one ends, but does not",
     )
 
 
 def _repeatable(made: Dispatcher, trace: Trace, again: Trace, other: Trace) -> None:
     same = all(np.array_equal(getattr(trace, key), getattr(again, key), equal_nan=True) for key in COLUMNS)
-    claim(same, f"dispatcher {made} must give the same run for the same seed, and does not")
+    claim(same, f"dispatcher {made} must give the same run for the same seed, but does not")
     claim(
         not np.array_equal(trace.dispatched_at, other.dispatched_at),
-        f"dispatcher {made} must give another run for another seed, and does not",
+        f"dispatcher {made} must give another run for another seed, but does not",
     )
 
 
@@ -111,11 +114,11 @@ def _text(made: Dispatcher) -> None:
         again = Dispatcher.parse(text)
     except InvalidInput as error:
         raise CheckFailed(f"dispatcher {text}: its text form cannot be read back ({error})") from error
-    claim(again == made, f"dispatcher {text}: its text form must read back as the same, got {again}")
+    claim(again == made, f"dispatcher {text}: its text form must read back as the same dispatcher, got {again}")
 
 
 def _pickled(made: Dispatcher) -> None:
-    """Other processes get the dispatcher by pickle."""
+    """Check that the dispatcher can be pickled, since other processes receive it that way."""
     try:
         again = pickle.loads(pickle.dumps(made))
     except Exception as error:

@@ -1,13 +1,13 @@
-"""What a check raises."""
+"""The error that a failing check raises."""
 
 from sojourn.errors import SojournError
 
 
 class CheckFailed(SojournError, AssertionError):
-    """A class of one's own does not do what it must; the sentence says what, with both values."""
+    """A class of your own lacks a required property; the message says which, with both values."""
 
 
 def claim(true: object, sentence: str) -> None:
-    """Raise `CheckFailed` with the sentence unless it is so."""
+    """Raise `CheckFailed` with the sentence unless `true` holds."""
     if not true:
         raise CheckFailed(sentence)

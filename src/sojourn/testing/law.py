@@ -1,4 +1,4 @@
-"""What every law must satisfy: its parts describe one and the same random duration with mean one."""
+"""Check what every law must satisfy: its parts describe the same random duration, with mean one."""
 
 import pickle
 from collections.abc import Callable
@@ -12,13 +12,15 @@ from sojourn.testing.failure import CheckFailed, claim
 from sojourn.timing.simulate.draws import drawn
 from sojourn.types import Floats
 
-ERRORS = 5.0  # standard errors that a mean of draws may be off
+ERRORS = 5.0  # standard errors by which a mean of draws may differ
 FAR = 2.7  # Kolmogorov-Smirnov distance times the root of the number; a true law exceeds it once in a million times
-CLOSE = 2e-3  # of integrals over a grid; for laws with jumps ten times as much
+CLOSE = 2e-3  # error of integrals over a grid; ten times as much for laws with jumps
 
 
 def check_law(law: Law | LawKind | str, size: int = 100_000, seed: int = 0) -> None:
-    """Check that moments, survival, density, both draws and the text form of a law agree; `size` is that of samples.
+    """Check a law of your own; raise `CheckFailed` with a sentence that says which property fails, and how.
+
+    The moments, survival, density, both draws and the text form must agree. `size` is the number of draws.
 
     >>> check_law("gamma(shape=2)")
     """
@@ -35,7 +37,7 @@ def check_law(law: Law | LawKind | str, size: int = 100_000, seed: int = 0) -> N
     claim(
         far < FAR,
         f"law {made}: draw and compiled_draw must have the same law, got samples of {size:,} that are "
-        f"{far:.1f} times as far apart as chance makes them (at most {FAR}); correct one of them",
+        f"{far:.1f} times as far apart as expected by chance (at most {FAR}); correct one of them",
     )
     if made.smooth:
         _density(made, by_numpy)
@@ -53,7 +55,7 @@ def _text(law: Law) -> None:
 
 
 def _pickled(law: Law) -> None:
-    """Other processes get the law by pickle."""
+    """Check that the law can be pickled, since other processes receive it that way."""
     try:
         again = pickle.loads(pickle.dumps(law))
     except Exception as error:
@@ -63,10 +65,10 @@ def _pickled(law: Law) -> None:
 
 def _compiled(law: Law, size: int, seed: int) -> Floats:
     x, again = drawn(law, size, key=seed + 1), drawn(law, size, key=seed + 1)
-    claim((x == again).all(), f"law {law}: compiled_draw must give the same durations for the same key, and does not")
+    claim((x == again).all(), f"law {law}: compiled_draw must give the same durations for the same key, but does not")
     claim(
         law.scv == 0 or np.unique(x[:100]).size > 1,
-        f"law {law}: compiled_draw must return the key after the numbers it took, got {x[0]:g} time and again",
+        f"law {law}: compiled_draw must return the next key of its stream, but gives {x[0]:g} every time",
     )
     return x
 
@@ -96,7 +98,7 @@ def _moments(law: Law, name: str, x: Floats) -> None:
 
 
 def _against_survival(law: Law, name: str, x: Floats) -> None:
-    """Kolmogorov and Smirnov's distance between draws and survival; with jumps only after equal values."""
+    """Check the Kolmogorov-Smirnov distance between draws and survival; for laws with jumps only after equal values."""
     points, count = np.unique(x, return_counts=True)
     after = np.cumsum(count) / x.size
     expected = -np.expm1(law.log_survival(points))
@@ -107,12 +109,12 @@ def _against_survival(law: Law, name: str, x: Floats) -> None:
     claim(
         far < FAR,
         f"law {law}: log_survival must be that of {name}, got {x.size:,} durations that are {far:.1f} times as far "
-        f"from it as chance makes them (at most {FAR}); correct one of them",
+        f"from it as expected by chance (at most {FAR}); correct one of them",
     )
 
 
 def _survival(law: Law, x: Floats) -> None:
-    """Survival falls from one to zero, its area is the mean, and the mean beyond an age follows from it."""
+    """Check that survival falls from one to zero, that its area is the mean, and that it agrees with `mean_beyond`."""
     grid = _grid(x)
     survival = np.exp(law.log_survival(grid))
     claim(not np.isnan(survival).any(), f"law {law}: log_survival must be a number for every x > 0, got NaN")
@@ -157,13 +159,13 @@ def _density(law: Law, x: Floats) -> None:
     off = np.abs(passed - (survival[0] - survival))
     claim(
         off.max() < CLOSE,
-        f"law {law}: log_density and log_survival must be of one law, got probabilities that differ by "
+        f"law {law}: log_density and log_survival must describe one law, got probabilities that differ by "
         f"{off.max():.2g} at {grid[int(np.argmax(off))]:.3g}",
     )
 
 
 def _blocks(law: Law, x: Floats) -> None:
-    """The likelihood of durations in blocks is that of the density, up to a constant in the rates."""
+    """Check that the likelihood of durations in blocks follows from the density, up to a constant in the rates."""
     x = np.maximum(x, 1e-12)
     block = np.arange(x.size) % 2
     count = np.bincount(block).astype(np.float64)
@@ -182,13 +184,13 @@ def _difference(by_block: Callable[[Floats], Floats]) -> Floats:
 
 
 def _grid(x: Floats) -> Floats:
-    """Ages on which integrals are taken: logarithmic over all that may matter, and dense where durations are."""
+    """Return the ages for integrals: a logarithmic grid over all relevant ages, and dense where durations are."""
     some = np.quantile(x[x > 0], np.linspace(0, 1, 4001))
     return np.unique(np.concatenate([np.geomspace(min(1e-9, some[0]), max(1e9, some[-1]), 30001), some, [x.max()]]))
 
 
 def _two_samples(x: Floats, y: Floats) -> float:
-    """Kolmogorov and Smirnov's distance of two samples, times the root of their number."""
+    """Return the Kolmogorov-Smirnov distance of two samples, times the square root of their size."""
     points = np.concatenate([x, y])
     below = [np.searchsorted(np.sort(one), points, side="right") / one.size for one in (x, y)]
     return float(np.abs(below[0] - below[1]).max() * np.sqrt(x.size * y.size / (x.size + y.size)))

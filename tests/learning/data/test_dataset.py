@@ -48,7 +48,7 @@ def test_nothing_in_a_dataset_can_be_changed_and_the_arrays_that_were_given_stil
         ({"train_y": [0, 0, 0, 1, 1, 2]}, "train_y must hold class numbers from 0 to 1, got 2"),
         ({"train_y": [0, 0, 0, 1, 1, 0.5]}, "train_y must hold class numbers from 0 to 1, got 0.5"),
         ({"test_y": [-1]}, "test_y must hold class numbers from 0 to 1, got -1"),
-        ({"test_y": [[1]]}, r"test_y must hold one class number an example, got \(1, 1\)"),
+        ({"test_y": [[1]]}, r"test_y must hold one class number per example, got \(1, 1\)"),
         ({"test_x": [[1, 2, 3]]}, r"must have the shape of one of train_x, \(2,\), got \(3,\)"),
         ({"test_x": [[1, np.nan]]}, "test_x must be finite, got nan; clean the data first"),
         ({"test_x": [[1, 1e300]]}, "test_x must be finite, got inf"),

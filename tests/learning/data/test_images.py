@@ -105,7 +105,7 @@ def test_fashion_mnist_from_its_four_files(folder, below, pack, ending):
 def test_a_missing_companion_is_named(folder):
     write_fashion(folder)
     (folder / TEST_LABELS).unlink()
-    assert f"{folder / TEST_LABELS} is missing beside 3 that belong to it; add it" in refused("fashion-mnist", folder)
+    assert f"{folder / TEST_LABELS} is missing, 3 other files belong to it; add it" in refused("fashion-mnist", folder)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_a_damaged_idx_file_is_named(folder, name, change, message):
     (folder / name).write_bytes(change((folder / name).read_bytes()))
     said = refused("fashion-mnist", folder)
     assert said.startswith(f"image file {folder / name} is damaged or of another format ({message}")
-    assert said.endswith("; put a whole one in its place")
+    assert said.endswith("; replace it by an intact one")
 
 
-def test_the_handwritten_digits_have_the_same_names_and_are_told_apart(folder, monkeypatch):
+def test_the_handwritten_digits_have_the_same_names_and_are_distinguished(folder, monkeypatch):
     write_fashion(folder)
     first = hashlib.md5((folder / TRAIN_IMAGES).read_bytes()).hexdigest()
     monkeypatch.setattr("sojourn.learning.data.images.fashion_mnist._MNIST", first)
@@ -272,7 +272,7 @@ def test_a_batch_that_is_missing_is_named(folder):
     assert "there is no data_batch_4.bin in it" in refused("cifar10", folder)
     (folder / "cifar-10-binary.tar.gz").unlink()
     write_unpacked(folder, members)
-    assert f"{folder / 'data_batch_4.bin'} is missing beside 5 that belong to it; add it" in refused("cifar10", folder)
+    assert f"{folder / 'data_batch_4.bin'} is missing, 5 other files belong to it; add it" in refused("cifar10", folder)
 
 
 class Malicious:
@@ -428,7 +428,7 @@ def test_a_tree_without_training_images_is_refused(folder):
     assert "there are no images in train/*/images" in refused("tiny-imagenet", folder)
 
 
-def test_a_name_that_leads_nowhere_is_said(folder):
+def test_a_name_that_leads_nowhere_is_reported(folder):
     write_tree(folder)
     image = folder / "tiny-imagenet-200" / "train" / "n01" / "images" / "n01_3.JPEG"
     image.unlink()
@@ -492,7 +492,7 @@ def test_a_validation_set_of_images(folder):
 def test_a_folder_without_the_files_is_named_with_what_to_put_there(folder, name):
     wanted = KINDS[name].wanted
     assert refused(name, folder) == (
-        f"dataset {name} is not in {folder}; put {wanted} there, or leave folder out to have it downloaded"
+        f"dataset {name} is not in {folder}; put {wanted} there, or leave folder out to download it"
     )
 
 
@@ -509,7 +509,7 @@ def test_without_files_and_network_the_message_says_what_was_searched(own_cache,
     monkeypatch.setenv("SOJOURN_DATA", str(folder))
     said = refused(name)
     assert said.startswith(
-        f"dataset {name} is not in {folder} or {own_cache} and cannot be downloaded (127.0.0.1 is not reached: "
+        f"dataset {name} is not in {folder} or {own_cache} and cannot be downloaded (127.0.0.1 cannot be reached: "
     )
     assert said.endswith(f"put {KINDS[name].wanted} into a folder and name it by folder=... or SOJOURN_DATA")
 
@@ -600,7 +600,7 @@ def test_the_other_datasets_are_downloaded_too(served, name):
 @pytest.mark.parametrize(
     "damage", [lambda whole: whole[: len(whole) // 3], lambda whole: whole[:-9] + b"9" + whole[-8:]]
 )
-def test_a_damaged_file_in_the_cache_is_said_and_fetched_again(served, own_cache, damage):
+def test_a_damaged_file_in_the_cache_is_reported_and_fetched_again(served, own_cache, damage):
     folder, publish, asked = served
     whole = write_binary_tar(folder).read_bytes()
     publish("cifar10")
@@ -609,7 +609,7 @@ def test_a_damaged_file_in_the_cache_is_said_and_fetched_again(served, own_cache
     mine.write_bytes(damage(whole))
     told = []
     assert_cifar(load_dataset("cifar10", lambda *what: told.append(what)))
-    assert told[0] == (f"file {mine} is damaged or was not downloaded to its end; it is fetched again", 0, 0)
+    assert told[0] == (f"file {mine} is damaged or incomplete; it is downloaded again", 0, 0)
     assert mine.read_bytes() == whole
     assert asked == ["cifar-10-binary.tar.gz"]
 
@@ -645,12 +645,12 @@ def test_a_download_with_another_checksum_is_refused_and_not_kept(served, own_ca
     publish("cifar10")
     path.write_bytes(path.read_bytes() + b"more")
     said = refused("cifar10")
-    assert "127.0.0.1 is not reached: " in said
-    assert "; what 127.0.0.1 sends has another checksum than the published one)" in said
+    assert "127.0.0.1 cannot be reached: " in said
+    assert "; the file from 127.0.0.1 does not have the published checksum)" in said
     assert list((own_cache / "cifar10").iterdir()) == []
 
 
-def test_an_answer_that_is_no_file_is_said(served):
+def test_an_answer_that_is_no_file_is_reported(served):
     folder, publish, _ = served
     path = write_binary_tar(folder)
     publish("cifar10")
@@ -736,7 +736,7 @@ def test_an_interrupted_decoding_leaves_nothing_behind(folder, own_cache, monkey
     assert list((own_cache / "decoded").iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_said_and_done_without(folder, own_cache, counted):
+def test_a_cache_that_cannot_be_written_is_reported_and_done_without(folder, own_cache, counted):
     write_binary_tar(folder)
     own_cache.parent.mkdir(parents=True, exist_ok=True)
     own_cache.write_text("a file where the folder should be")
@@ -744,7 +744,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_done_without(folder, own_cac
     for _ in range(2):
         assert_cifar(load_dataset(f"cifar10(folder={folder})", lambda *what: told.append(what)))
     assert len(counted) == 12
-    assert ("decoded images are not kept for the next time: Not a directory", 0, 0) in told
+    assert ("decoded images cannot be cached: Not a directory", 0, 0) in told
 
 
 def test_who_watches_is_told_how_far_decoding_is(folder):

@@ -44,7 +44,7 @@ def test_the_dataset_of_a_problem_is_the_one_of_its_text():
         assert load_dataset(text).hash == load_problem(text).dataset.hash
 
 
-def test_a_dataset_of_ones_own(module):
+def test_a_dataset_of_your_own(module):
     data = load_dataset(" my_sojourn_data:line ")
     assert data.name == "line"
     assert data.train_y.tolist() == [0, 1, 2]

@@ -209,7 +209,9 @@ def test_options_that_make_no_problem_are_refused(maker, options, message):
 def test_weights_and_batches_that_do_not_fit_are_refused():
     problem = by_hand()
     for weights in ([1.0], [0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0]):
-        with pytest.raises(InvalidInput, match="weights must be 2 non-negative numbers, one a client, with sum 1, got"):
+        with pytest.raises(
+            InvalidInput, match="weights must be 2 non-negative numbers, one per client, with sum 1, got"
+        ):
             problem.loss(np.zeros(2), weights)
     with pytest.raises(InvalidInput, match=r"batch_size must be at least 1 .*, got 0"):
         problem.noise(batch_size=0)

@@ -1,4 +1,4 @@
-"""One file per algorithm; and what one of your own is made of (docs/extending.md)."""
+"""The algorithms, one file each, and the parts to build your own (docs/extending.md)."""
 
 from sojourn.learning.algorithms.asyncsgd import AsyncSGD
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting, Standard, interrupted, queued

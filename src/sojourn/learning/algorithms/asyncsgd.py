@@ -1,15 +1,17 @@
-"""AsyncSGD: every gradient is applied as it comes, whoever sends it.
+"""AsyncSGD: the server applies every gradient as soon as it arrives, with the same weight for every client.
 
     w_{k+1} = w_k - eta_k g_i(w_{I_k})
 
-eta_k = eta (`constant`); eta min(1, C / tau_k) with tau_k changes of the server's model since it was sent (`adaptive`);
-eta where tau_k <= C and 0 beyond (`drop`). C tasks in flight, which is the mean number of pending gradients.
+`steps` sets eta_k: eta (`constant`), eta min(1, C / tau_k) (`adaptive`), or eta where tau_k <= C and 0 beyond (`drop`).
+tau_k is the number of changes of the server's model since it was sent, and C the number of tasks in flight, which is
+the mean number of pending gradients.
 
-Assignment `random` draws every client with probability 1/n and lets it queue; `pure` gives the next task to the
-finisher; `shuffled` goes through the clients in a random order. Uniform over idle clients would be another algorithm,
-biased to the fast ones.
+Assignment `random` draws every client with probability 1/n and lets tasks queue. `pure` gives the next task to the
+client that has just finished. `shuffled` goes through the clients in a random order. Drawing uniformly among idle
+clients would be another algorithm, which is biased to the fast clients.
 
-C = 1 and random: SGD over uniformly drawn clients. All tau_k <= C: adaptive is constant.
+Special cases: with C = 1 and random assignment it is SGD over uniformly drawn clients; if all tau_k <= C, adaptive is
+the same as constant.
 
 Koloskova, Stich, Jaggi, "Sharper convergence guarantees for asynchronous SGD", NeurIPS 2022; Mishchenko, Bach, Even,
 Woodworth, "Asynchronous SGD beats minibatch SGD under arbitrary delays", NeurIPS 2022; Islamov, Safaryan, Alistarh,
@@ -46,10 +48,10 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class AsyncSGD(Standard):
-    """Asynchronous SGD with unit weights."""
+    """Asynchronous SGD: the server steps against every gradient as it arrives, all with the same weight."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along a gradient."""
+    """How the server steps along a gradient."""
     assignment: str = "random"
     """Who gets the next task: random, pure or shuffled."""
     steps: str = "constant"
@@ -66,15 +68,15 @@ class AsyncSGD(Standard):
             raise InvalidInput(f"asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Uniform sampling, whatever the plan's, with its concurrency."""
+        """Sample uniformly, whatever the plan's sampling; keep the plan's concurrency."""
         return Plan.uniform(fleet, plan.concurrency, plan.step_size), queued(ASSIGNMENTS[self.assignment], local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """The first model."""
+        """Start from the first model."""
         return State(params, 0, ServerMemory(), setting.plan.concurrency)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """A step against the gradient, shorter or none where it is very stale."""
+        """Step against the gradient; take a smaller step or none if it is very stale."""
         tau, tasks = state.version - arrival.sent.version, state.concurrency
         factor = 1.0 if self.steps == "constant" or tau <= tasks else tasks / tau if self.steps == "adaptive" else 0.0
         if factor == 0.0:

@@ -1,6 +1,7 @@
-"""Algorithm: what an algorithm is, apart from the clock and from the model.
+"""Algorithm: what an algorithm must define, independent of the clock and of the model.
 
-An algorithm is a frozen dataclass with its hyper-parameters as fields and pure functions over an explicit state:
+An algorithm is a frozen dataclass. Its fields are its hyper-parameters, its methods are pure functions of an explicit
+state:
 
     init(params, setting) -> state              at the start
     send(state, client)   -> Sent               what a client is sent when a task is dispatched
@@ -11,9 +12,9 @@ An algorithm is a frozen dataclass with its hyper-parameters as fields and pure 
     tick(state)           -> state              when a round or period of the server ends
     timing(fleet, plan, local) -> (plan, scenario)   the timing that it needs
 
-Tensors are never changed in place: a model in flight is a reference to the tensor that was sent. `state.params` is the
-server's model. Memory of a client, and state, consist of tensors, numbers, None, tuples, NamedTuples and dicts by
-client, so that they can be checkpointed as they are; a NamedTuple is declared by `storable`.
+Tensors are never changed in place, because a model in flight is a reference to the tensor that was sent. `state.params`
+is the server's model. The state and a client's memory consist of tensors, numbers, None, tuples, NamedTuples and dicts
+by client, so that they can be stored in a checkpoint; declare a NamedTuple by `storable`.
 """
 
 from dataclasses import dataclass
@@ -32,128 +33,130 @@ from sojourn.types import Floats
 
 @storable("sent")
 class Sent(NamedTuple):
-    """What a client is sent."""
+    """What the server sends to a client."""
 
     params: Tensor
     """The model."""
     version: int
-    """How often the server's model had changed by then."""
+    """Number of changes of the server's model so far."""
 
 
 class Arrival(NamedTuple):
-    """An update that has come back."""
+    """An update that has come back to the server."""
 
     client: int
-    """Who sent it."""
+    """The client that sent it."""
     step: int
-    """Updates received before this one."""
+    """Number of updates received before this one."""
     dispatched_step: int
-    """Updates received before the model that it was computed on."""
+    """Number of updates that the server had received when it sent the model."""
     time: float
     """Server clock."""
     prob: float
-    """Probability with which the client had been drawn."""
+    """Probability with which the client was drawn."""
     weight: float
     """The client's weight q in the objective."""
     sent: Sent
-    """What the client had been sent."""
+    """What the server had sent to the client."""
     update: Update
-    """What it sends back."""
+    """What the client sends back."""
     factor: float = 1.0
-    """How much it counts, by the correction for how often its client's updates come; the mean is one."""
+    """How much the update counts: the correction for how often its client's updates arrive, with mean one."""
 
     @property
     def staleness(self) -> int:
-        """Updates received in between."""
+        """Number of updates received between sending the model and this update."""
         return self.step - self.dispatched_step
 
 
 class Info(NamedTuple):
-    """What became of an update."""
+    """What the server did with an update."""
 
     used: bool = True
-    """Whether it enters the model, now or with its buffer."""
+    """Whether the update enters the model, now or later with its buffer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The federation, as far as an algorithm may know it."""
+    """What an algorithm may know about the federation."""
 
     fleet: Fleet
     """The fleet."""
     plan: Plan
     """The plan."""
     weights: Floats
-    """Weight q of every client in the objective; they sum to 1."""
+    """Weight q of every client in the objective; the weights sum to 1."""
     local: Local
     """The clients' local work."""
     share: Floats | None = None
-    """Share of every client of all updates (s); None = not known before."""
+    """Every client's share of all updates (s); None = not known in advance."""
 
     @property
     def clients(self) -> int:
-        """Their number (n)."""
+        """Number of clients (n)."""
         return self.fleet.clients
 
 
 class Algorithm(Protocol):
-    """An algorithm."""
+    """What an algorithm must define. The server calls `init` once, `send` for each task and `apply` for each update."""
 
     @property
     def name(self) -> str:
-        """Its name in the table of algorithms."""
+        """The name of the algorithm."""
 
     @property
     def remembers(self) -> bool:
-        """Whether clients keep something from task to task."""
+        """Whether clients keep something from one task to the next."""
 
     @property
     def weighs(self) -> bool:
-        """Whether it uses the clients' weights in the objective."""
+        """Whether the algorithm uses the clients' weights in the objective."""
 
     @property
     def uses_prob(self) -> bool:
-        """Whether it uses the probability with which a client was drawn."""
+        """Whether the algorithm uses the probability with which a client was drawn."""
 
     @property
     def sends(self) -> str:
-        """What its clients send: a `gradient`, which the server's step size scales, or a `delta` of models."""
+        """What clients send: a `gradient`, which the server's step size scales, or a `delta`, the change of their
+        model.
+        """
 
     @property
     def corrects(self) -> bool:
-        """Whether it counts updates by `Arrival.factor`, so that a correction can be given."""
+        """Whether the algorithm multiplies updates by `Arrival.factor`, so that a plan can set the correction."""
 
     @property
     def correction(self) -> float:
-        """Its own correction: 1 = unbiased, 0 = updates count as they come."""
+        """The algorithm's own correction: 1 = unbiased, 0 = all updates count alike."""
 
     def init(self, params: Tensor, setting: Setting) -> Any:
-        """State at the start."""
+        """Return the state at the start; `params` is the first model as one flat tensor."""
 
     def send(self, state: Any, client: int) -> Sent:
-        """What a client is sent."""
+        """What the server sends to a client."""
 
     def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
-        """Where the client's local work begins, and a factor of its step size."""
+        """Return the model from which the client's local work begins, and a factor of its step size."""
 
     def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Any, Update]:
-        """What the client keeps and sends."""
+        """Return what the client keeps, and the update that it sends."""
 
     def apply(self, state: Any, arrival: Arrival) -> tuple[Any, Info]:
-        """What the server does with an update."""
+        """Return the new state after an update, and whether the update was used."""
 
     def tick(self, state: Any) -> Any:
-        """What the server does at the end of a round or period."""
+        """Return the new state at the end of a round or period of the server."""
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """The timing that it needs: whom it samples, and how tasks are dispatched."""
+        """Return the plan and scenario that the algorithm needs: whom to sample, and how to dispatch tasks."""
 
     def bits_each_way(self, size: int) -> tuple[int, int]:
-        """Bits that a model of `size` parameters takes on its way down and an update on its way up."""
+        """Return the bits of a model of `size` parameters on its way to a client, and of an update on its way back."""
 
 
 class Standard:
-    """What most algorithms do: tasks routed by the plan, the model sent, the local work done, 32 bits a parameter."""
+    """Base with what most algorithms do: the plan routes tasks, clients get the model, a parameter takes 32 bits."""
 
     remembers = False
     weighs = False
@@ -162,37 +165,37 @@ class Standard:
     uses_prob = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Clients drawn by the plan, tasks queued."""
+        """Draw clients by the plan, and let tasks queue."""
         return plan, queued("routed", local)
 
     def send(self, state: Any, client: int) -> Sent:
-        """The server's model."""
+        """Send the server's model."""
         return Sent(state.params, state.version)
 
     def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
-        """The model that was sent."""
+        """Start from the model that was sent."""
         return sent.params, 1.0
 
     def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Any, Update]:
-        """The update as it is; nothing is kept."""
+        """Send the update as it is, and keep nothing."""
         return None, update
 
     def tick(self, state: Any) -> Any:
-        """Nothing."""
+        """Do nothing."""
         return state
 
     def bits_each_way(self, size: int) -> tuple[int, int]:
-        """32 for each parameter."""
+        """Return 32 bits per parameter each way."""
         return 32 * size, 32 * size
 
 
 def queued(dispatcher: str, local: Local) -> Scenario:
-    """A scenario of client queues; local epochs are charged one service time a task."""
+    """Return a scenario with client queues; a task with local epochs takes one service time."""
     return Scenario(Dispatcher(dispatcher), local_steps=local.steps, one_draw=local.epochs is not None)
 
 
 def interrupted(name: str, calls: Dispatcher, local: Local) -> Scenario:
-    """A scenario of calls that interrupt clients between local steps, of which there must be a number."""
+    """Return a scenario in which calls interrupt clients between local steps; `local` must have a number of steps."""
     if local.epochs is not None:
         raise InvalidInput(
             f"{name} interrupts clients between local steps: epochs must not be given, got {local.epochs}; give steps"

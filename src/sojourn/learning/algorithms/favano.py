@@ -1,17 +1,18 @@
-"""FAVANO (FAVAS): the server calls s clients by the clock, and each hands over what it has done so far, reweighted.
+"""FAVANO (FAVAS): at fixed times the server calls s clients, and each returns what it has done so far, reweighted.
 
     v_i = w_i^init + (w_i - w_i^init) / a_i          for the s clients called
     w  <- ( w + sum_i v_i ) / (s + 1)                then v_i's clients restart from w
 
-w_i the client's model after e_i <= K local steps since its last call, w_i^init the model it was given then.
-`deterministic`: a_i = E[min(E_i, K)], E_i steps that can be done between two calls. `stochastic`: a_i = P(E_i > 0) e_i;
-who has done nothing returns w_i^init. Either way the expected update is proportional to the mean gradient to first
-order, whatever the speeds.
+w_i is the client's model after e_i <= K local steps since its last call, w_i^init the model that it received then. With
+`deterministic` reweighting a_i = E[min(E_i, K)], where E_i is the number of steps that fit between two calls. With
+`stochastic` reweighting a_i = P(E_i > 0) e_i, and a client that has done nothing returns w_i^init. Either way the
+expected update is to first order proportional to the mean gradient, whatever the speeds.
 
-A client is called in each period with probability s/n, so that the time between calls is geometric. With exponential
-steps both expectations are known; for other laws they are estimated as the run goes on.
+A client is called in each period with probability s/n, so that the time between its calls is geometric. For exponential
+steps both expectations are known; for other laws they are estimated during the run.
 
-One step each, stochastic with P = 1, and weight 1/s instead of 1/(s+1): FedAvg with K = 1.
+Special case: with one step per client, stochastic reweighting with P = 1, and weight 1/s instead of 1/(s+1) it is
+FedAvg with K = 1.
 
 Leconte, Nguyen, Moulines, arXiv 2305.16099, ICASSP 2024.
 """
@@ -37,7 +38,7 @@ from sojourn.scenario import Dispatcher, Scenario
 
 @storable("favano.state")
 class State(NamedTuple):
-    """The server's model, the sum over the period so far, and what is known of the clients' speeds."""
+    """The server's model, the sum over the period so far, and what is known about the clients' speeds."""
 
     params: Tensor
     version: int
@@ -50,18 +51,18 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Favano(Standard):
-    """Favas/Favano: periodic averaging with reweighted partial work."""
+    """FAVANO: the server averages the reweighted partial work of some clients at fixed times."""
 
     contacts: int = 20
-    """Clients called each time (s)."""
+    """Number of clients called each time (s)."""
     waiting: float = 4.0
-    """Time that the server waits between two calls."""
+    """Time in seconds that the server waits between two calls."""
     interaction: float = 3.0
-    """Time that a call takes."""
+    """Time in seconds that a call takes."""
     reweighting: str = "stochastic"
-    """stochastic or deterministic."""
+    """How partial work is reweighted: stochastic or deterministic."""
     keep: float = 1.0
-    """Weight of the server's own model in the average; 0 = none of it is kept."""
+    """Weight of the server's own model in the average; 0 = it is not kept."""
 
     name = "favano"
     sends = "delta"
@@ -73,12 +74,12 @@ class Favano(Standard):
             raise InvalidInput(f"favano: keep must be non-negative and finite, got {self.keep}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Periodic calls that interrupt; every client works, up to K local steps."""
+        """Call clients periodically and interrupt them; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
         return Plan.uniform(fleet, fleet.clients, plan.step_size), interrupted(self.name, calls, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """Known expectations where steps are exponential."""
+        """Compute the expectations where steps are exponential."""
         fleet, most = setting.fleet, setting.local.steps
         known = all(law == EXPONENTIAL for law in fleet.law)
         chance, mean = _expected(fleet.rate, self.waiting + self.interaction, self.contacts / fleet.clients, most)
@@ -117,7 +118,7 @@ class Favano(Standard):
 def _expected(
     rate: NDArray[np.float64], period: float, called: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P(E > 0) and E[min(E, K)], E Poisson steps in a geometric number of periods.
+    """Return P(E > 0) and E[min(E, K)], where E counts Poisson steps in a geometric number of periods.
 
     >>> chance, mean = _expected(np.array([0.5]), 7.0, 1.0, 1)
     >>> bool(np.isclose(chance[0], 1 - np.exp(-3.5)) and np.isclose(mean[0], chance[0]))

@@ -1,13 +1,14 @@
-"""FedAsync: the server mixes each returned model into its own, less of it the staler it is.
+"""FedAsync: the server mixes each returned model into its own; the staler the model, the smaller its share.
 
     w <- (1 - a) w + a w_i,   a = alpha s(tau)
 
-w_i the client's model after its local steps (with proximal term rho, a matter of the local work), tau changes of the
-server's model since it was sent. s(tau) = 1 (`constant`), (1 + tau)^(-a) (`polynomial`), 1 up to b and
-1 / (a (tau - b) + 1) beyond (`hinge`). Models with tau above `most` are dropped. A correction
-multiplies a, up to 1; its own is none.
+w_i is the client's model after its local steps (a proximal term rho belongs to the local work), tau the number of
+changes of the server's model since it was sent. s(tau) is 1 (`constant`), (1 + tau)^(-a) (`polynomial`), or 1 up to b
+and 1 / (a (tau - b) + 1) beyond (`hinge`). Models with tau above `most` are dropped. A correction multiplies a, up to
+1; by default there is none.
 
-alpha = 1, constant: the server's model is the last client's; with one task in flight, local SGD from hand to hand.
+Special case: with alpha = 1 and constant s the server's model is the last client's; with one task in flight this is
+local SGD that passes from client to client.
 
 Xie, Koyejo, Gupta, "Asynchronous federated optimization", arXiv 1903.03934, Algorithm 1.
 """
@@ -40,16 +41,16 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class FedAsync(Standard):
-    """Asynchronous mixing of models."""
+    """Asynchronous mixing: the server takes a share of each returned model into its own."""
 
     alpha: float = 0.6
-    """Share of a fresh model."""
+    """Share of a model that is not stale."""
     staleness: str = "polynomial"
-    """constant, polynomial or hinge."""
+    """How the share falls with staleness: constant, polynomial or hinge."""
     a: float = 0.5
     """polynomial: the power; hinge: the slope (10 is usual)."""
     b: float = 4.0
-    """hinge: staleness up to which nothing is lost."""
+    """hinge: staleness up to which a model keeps its full share."""
     most: float | None = None
     """Staleness above which a model is dropped; None = never."""
     dispatch: str = "idle"
@@ -73,15 +74,15 @@ class FedAsync(Standard):
             raise InvalidInput(f"fedasync: dispatch must be idle, pure or routed, got '{self.dispatch}'")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Tasks kept in flight."""
+        """Keep the plan's number of tasks in flight."""
         return plan, queued(self.dispatch, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """The first model."""
+        """Start from the first model."""
         return State(params, 0)
 
     def share(self, tau: int) -> float:
-        """What is left of alpha at this staleness."""
+        """Return the share of a model at this staleness."""
         if self.staleness == "polynomial":
             return self.alpha * float((1.0 + tau) ** -self.a)
         if self.staleness == "hinge" and tau > self.b:

@@ -1,11 +1,13 @@
-"""FedAvg: rounds; s clients train from the same model, the server waits for all of them and averages.
+"""FedAvg: in each round s clients train from the same model; the server waits for all of them and averages.
 
     w <- w + eta_g sum_{i in S} a_i (w_i - w) / sum_{i in S} a_i
 
-S the s = C clients of the round, drawn without replacement, w_i their models after K local steps; a_i = q_i, their
-weights in the objective (`weights="objective"`), or 1 (`weights="equal"`); eta_g server step size, 1 = plain average.
+S are the s = C clients of the round, drawn without replacement, and w_i their models after K local steps. a_i is q_i,
+the weight in the objective (`weights="objective"`), or 1 (`weights="equal"`). eta_g is the server step size; 1 = plain
+average.
 
-s = n, K = 1: gradient descent with minibatches. A round takes as long as its slowest client, and `interaction`.
+Special case: with s = n and K = 1 it is gradient descent with minibatches. A round takes as long as its slowest client,
+plus `interaction`.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, AISTATS 2017, Algorithm 1.
 """
@@ -38,14 +40,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class FedAvg(Standard):
-    """Federated averaging."""
+    """Federated averaging: rounds in which the server waits for all clients and averages their models."""
 
     server_step_size: float = 1.0
     """eta_g."""
     weights: str = "objective"
-    """`objective`: by the clients' weights in it; `equal`."""
+    """How clients count in the average: `objective` (by their weights in the objective) or `equal`."""
     interaction: float = 0.0
-    """Time that the server takes between two rounds."""
+    """Time in seconds that the server takes between two rounds."""
 
     name = "fedavg"
     sends = "delta"
@@ -58,7 +60,7 @@ class FedAvg(Standard):
             raise InvalidInput(f"fedavg: server_step_size must be positive and finite, got {self.server_step_size}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Rounds of as many clients as there are tasks in flight."""
+        """Work in rounds of as many clients as there are tasks in flight."""
         if plan.concurrency > fleet.clients:
             raise InvalidInput(
                 f"fedavg needs concurrency <= clients, got {plan.concurrency} > {fleet.clients}; lower the concurrency"
@@ -67,11 +69,11 @@ class FedAvg(Standard):
         return plan, Scenario(rounds, local_steps=local.steps, one_draw=local.epochs is not None)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """The first model."""
+        """Start from the first model."""
         return State(params, 0, None, 0.0)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """Add to the round."""
+        """Add the client's model to the round."""
         share = arrival.weight if self.weights == "objective" else 1.0
         delta = arrival.update.as_delta()
         total = delta * share if state.total is None else torch.add(state.total, delta, alpha=share)

@@ -1,16 +1,18 @@
-"""FedBuff: updates wait in a buffer, and the server moves by their mean whenever Z have come.
+"""FedBuff: updates wait in a buffer, and whenever Z have arrived the server steps by their mean.
 
     w <- w + eta_g (1/Z) sum_{j=1..Z} s(tau_j) Delta_j
 
-Z buffer size, Delta_j model after K local steps minus the model sent, tau_j changes of the server's model since then,
-s(tau) = 1 (`none`) or (1 + tau)^(-1/2) (`root`), eta_g server step size. The mean is over Z, not over the weights.
-A correction multiplies each update (see `sojourn.correction`); its own is none.
+Z is the buffer size, Delta_j the model after K local steps minus the model sent, tau_j the number of changes of the
+server's model since then, s(tau) is 1 (`none`) or (1 + tau)^(-1/2) (`root`), and eta_g is the server step size. The sum
+is divided by Z, not by the sum of the weights. A correction multiplies each update (see `sojourn.correction`); by
+default there is none.
 
-Z = 1, K = 1, eta_g = 1, no staleness weight: AsyncSGD with the local step size as its step, under the same dispatcher.
-Z = n with all clients starting together and none re-dispatched before the flush: FedAvg.
+Special cases: with Z = 1, K = 1, eta_g = 1 and no staleness weight it is AsyncSGD with the local step size as its step
+size, under the same dispatcher. With Z = n, if all clients start together and none gets a new task before the buffer is
+full, it is FedAvg.
 
-A new client is dispatched after each arrival, with the current model: drawn among the idle ones (`idle`), by which fast
-clients come more often than slow ones, or by the plan (`routed`).
+After each arrival the server sends the current model to a new client: one drawn among the idle clients (`idle`), so
+that fast clients come more often than slow ones, or one drawn by the plan (`routed`).
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, AISTATS 2022, Algorithm 1.
 """
@@ -45,18 +47,18 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class FedBuff(Standard):
-    """Buffered asynchronous aggregation."""
+    """Buffered asynchronous aggregation: the server steps by the mean of every `size` updates."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along the mean update, at `server_step_size`."""
+    """How the server steps along the mean update, at `server_step_size`."""
     server_step_size: float = 1.0
     """eta_g."""
     size: int = 10
-    """Updates in a full buffer (Z)."""
+    """Number of updates in a full buffer (Z)."""
     staleness: str = "none"
     """Weight of a stale update: none or root."""
     distinct: bool = False
-    """Whether a second update of a client that is in the buffer is refused."""
+    """Whether to refuse an update of a client that already has one in the buffer."""
     dispatch: str = "idle"
     """Who gets the next task: idle or routed."""
 
@@ -75,11 +77,11 @@ class FedBuff(Standard):
             raise InvalidInput(f"fedbuff: dispatch must be idle or routed, got '{self.dispatch}'")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Tasks kept in flight."""
+        """Keep the plan's number of tasks in flight."""
         return plan, queued(self.dispatch, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """An empty buffer."""
+        """Start with an empty buffer."""
         if self.distinct and self.size > setting.clients:
             raise InvalidInput(
                 f"fedbuff: a buffer of {self.size} distinct clients needs as many, got {setting.clients}; lower size"
@@ -87,7 +89,7 @@ class FedBuff(Standard):
         return State(params, 0, ServerMemory(), None, ())
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """Into the buffer; at the Z-th a step by the mean."""
+        """Put the update into the buffer; when the buffer is full, step by the mean."""
         if self.distinct and arrival.client in state.members:
             return state, Info(used=False)
         tau = state.version - arrival.sent.version

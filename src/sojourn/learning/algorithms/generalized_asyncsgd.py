@@ -1,19 +1,19 @@
-"""Generalized AsyncSGD: clients sampled with any probabilities, each gradient weighted so that it stays unbiased.
+"""Generalized AsyncSGD: clients are sampled with any probabilities; weights keep the gradients unbiased.
 
     w_{k+1} = w_k - eta (q_i / s_i)^c / (sum_j s_j (q_j / s_j)^c) g_i(w_{I_k})    when client i's gradient comes back
 
-eta server step size, s_i client i's share of all updates, q_i its weight in the objective sum q_i f_i (1/n in the
-paper), c the correction, w_{I_k} the model that the task carried. With K > 1 local steps g_i is the pseudo-gradient
-(start - end) / local step size.
+eta is the server step size, s_i client i's share of all updates, q_i its weight in the objective sum q_i f_i (1/n in
+the paper), c the correction, and w_{I_k} the model that the task carried. With K > 1 local steps g_i is the
+pseudo-gradient (start - end) / local step size.
 
-With `size` B > 1 the server gathers B weighted gradients and steps along their mean. With `steps=adaptive` a gradient
-that is staler than C, in changes of the model, counts C / staleness. So it carries out any plan: sampling, cap,
-correction, buffer and smaller steps for stale updates.
+With `size` B > 1 the server collects B weighted gradients and steps along their mean. With `steps=adaptive` a gradient
+whose staleness, in changes of the model, is above C counts C / staleness. So this algorithm can carry out any plan:
+sampling, cap, correction, buffer, and smaller steps for stale updates.
 
-c = 1, its own: the paper's q_i / p_i, where clients are drawn with p_i = s_i and queue. Under a cap on what a client
-may hold the shares are others than the weights, and c = 1 is unbiased with them. c = 0: AsyncSGD as updates come.
-B = 1 and constant steps, its own: as each comes. s_i = q_i: AsyncSGD with random assignment, whatever c. C = 1: SGD
-over clients drawn by s.
+Special cases: c = 1 (default) gives the paper's q_i / p_i if clients are drawn with p_i = s_i and tasks queue. Under a
+cap the shares s_i differ from the sampling weights, and c = 1 is unbiased because it uses the shares. c = 0 is
+AsyncSGD. If s_i = q_i it is AsyncSGD with random assignment for any c. With C = 1 it is SGD over clients drawn by s. By
+default B = 1 and steps are constant: each gradient is applied as it arrives.
 
 Leconte, Jonckheere, Samsonov, Moulines, "Queuing dynamics of asynchronous Federated Learning", AISTATS 2024,
 Algorithm 1.
@@ -35,7 +35,7 @@ STEPS = ("constant", "adaptive")
 
 @storable("generalized-asyncsgd.state")
 class State(NamedTuple):
-    """The server's model, what its step rule remembers, and what is gathered for the next step."""
+    """The server's model, what its step rule remembers, and what is collected for the next step."""
 
     params: Tensor
     version: int
@@ -47,12 +47,12 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneralizedAsyncSGD(Standard):
-    """The paper's algorithm."""
+    """The paper's algorithm: asynchronous SGD with any sampling and with weights that correct for it."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along a weighted gradient."""
+    """How the server steps along a weighted gradient."""
     size: int = 1
-    """Weighted gradients that the server gathers for a step (B)."""
+    """Number of weighted gradients that the server collects for a step (B)."""
     steps: str = "constant"
     """Step size under staleness: constant or adaptive."""
 
@@ -70,11 +70,11 @@ class GeneralizedAsyncSGD(Standard):
             raise InvalidInput(f"generalized-asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """The first model, nothing gathered."""
+        """Start from the first model, with nothing collected."""
         return State(params, 0, ServerMemory(), setting.plan.concurrency)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """A step against the weighted gradient, or against the mean of those gathered."""
+        """Step against the weighted gradient, or against the mean of those collected."""
         factor, tau = arrival.factor, state.version - arrival.sent.version
         if self.steps == "adaptive" and tau > state.concurrency:
             factor *= state.concurrency / tau

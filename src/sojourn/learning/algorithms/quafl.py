@@ -1,13 +1,14 @@
-"""QuAFL: the server calls s clients by the clock; both sides mix the other's quantised model into their own.
+"""QuAFL: at fixed times the server calls s clients; both sides mix the other's quantised model into their own.
 
     X   <- ( X + sum_i Q(Y_i) ) / (s + 1)
-    X_i <- Q(X) / (s + 1) + s Y_i / (s + 1)           from which client i goes on
+    X_i <- Q(X) / (s + 1) + s Y_i / (s + 1)           from which client i continues
 
-X server's model (the one before the call is sent), Y_i client i's model after e_i <= K local steps from X_i, Q a
-quantiser whose key is the receiver's own model. `rescale` multiplies the local step size by (s+1)/s, which undoes the
-damping of the average.
+X is the server's model (the one before the call is sent), Y_i client i's model after e_i <= K local steps from X_i, and
+Q a quantiser whose key is the receiver's own model. `rescale` multiplies the local step size by (s+1)/s, which undoes
+the damping of the average.
 
-No quantiser, clients that always finish K steps, no weight on the server's or the client's own model: FedAvg.
+Special case: without a quantiser, with clients that always finish K steps, and without weight on the server's or the
+client's own model it is FedAvg.
 
 Zakerinia, Talaei, Nadiradze, Alistarh, arXiv 2206.10032, Algorithm 1.
 """
@@ -42,24 +43,24 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Quafl(Standard):
-    """Quantised asynchronous federated learning."""
+    """Quantised asynchronous federated learning: server and clients average their quantised models at fixed times."""
 
     contacts: int = 20
-    """Clients called each time (s)."""
+    """Number of clients called each time (s)."""
     waiting: float = 4.0
-    """Time that the server waits between two calls."""
+    """Time in seconds that the server waits between two calls."""
     interaction: float = 3.0
-    """Time that a call takes."""
+    """Time in seconds that a call takes."""
     bits: int = 14
-    """Bits a number of the lattice quantiser; 32 = not quantised."""
+    """Bits per number of the lattice quantiser; 32 = not quantised."""
     side: float = 1e-4
-    """Side of the lattice."""
+    """Side length of the lattice."""
     rescale: bool = True
     """Whether the local step size is multiplied by (s+1)/s."""
     server_average: bool = True
     """Whether the server's own model counts in its average."""
     client_average: bool = True
-    """Whether the client's own model counts in its average; off, it takes the server's."""
+    """Whether the client's own model counts in its average; if not, the client takes the server's model."""
 
     name = "quafl"
     sends = "delta"
@@ -72,20 +73,20 @@ class Quafl(Standard):
             raise InvalidInput(f"quafl: side must be positive and finite, got {self.side}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
-        """Periodic calls that interrupt; every client works, up to K local steps."""
+        """Call clients periodically and interrupt them; every client works, up to K local steps."""
         calls = Dispatcher("periodic", contacts=self.contacts, waiting=self.waiting, interaction=self.interaction)
         return Plan.uniform(fleet, fleet.clients, plan.step_size), interrupted(self.name, calls, local)
 
     def init(self, params: Tensor, setting: Setting) -> State:
-        """Everybody has the first model."""
+        """Start with the first model at the server and at every client."""
         return State(params, 0, params, None, 0)
 
     def send(self, state: State, client: int) -> Sent:
-        """The model before the call's average; without the client's own model in the mix, the new one."""
+        """Send the model before the call's average; if the client's own model does not count, send the new one."""
         return Sent(state.before if self.client_average else state.params, state.version)
 
     def start(self, kept: Any, sent: Sent) -> tuple[Tensor, float]:
-        """The server's model mixed into the client's own."""
+        """Mix the server's model into the client's own."""
         scale = (self.contacts + 1) / self.contacts if self.rescale else 1.0
         if kept is None:
             return sent.params, scale
@@ -94,7 +95,7 @@ class Quafl(Standard):
         return torch.lerp(theirs, kept, share) if self.client_average else theirs, scale
 
     def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[Tensor, Update]:
-        """The client keeps its model."""
+        """Keep the client's model."""
         mine = start + update.as_delta()
         return mine, update._replace(gradient=None, delta=mine - sent.params)
 
@@ -116,5 +117,5 @@ class Quafl(Standard):
         return State(params, state.version + 1, state.params, None, 0)
 
     def bits_each_way(self, size: int) -> tuple[int, int]:
-        """As many bits for each parameter as the quantiser has."""
+        """Return the quantiser's bits per parameter."""
         return self.bits * size, self.bits * size

@@ -1,4 +1,4 @@
-"""The table of algorithms, by the names that the command line knows."""
+"""The table of algorithms, by their names on the command line."""
 
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
@@ -31,9 +31,9 @@ ALGORITHMS: dict[str, Any] = {
 
 
 def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
-    """The algorithm of a text, `fedbuff(size=10, staleness=root)`; or one's own, `package.module:Class(size=3)`.
+    """Return the algorithm of a text: `fedbuff(size=10, staleness=root)`, or your own `package.module:Class(size=3)`.
 
-    `server` is for those that step along a gradient.
+    `server` says how the server steps; it is for algorithms that step along a gradient.
 
     >>> algorithm("asyncsgd(assignment=pure)").assignment
     'pure'
@@ -46,7 +46,7 @@ def algorithm(text: str, server: ServerStep | None = None) -> Algorithm:
 
 
 def with_server(made: Any, server: ServerStep | None) -> Algorithm:
-    """The algorithm with this step of the server, where it has a field for one."""
+    """Return the algorithm with this server step, if it has a field for one."""
     found: Algorithm = made
     if server is not None and is_dataclass(made) and "server" in {item.name for item in fields(made)}:
         found = replace(made, server=server)  # type: ignore[type-var, assignment]
@@ -54,7 +54,7 @@ def with_server(made: Any, server: ServerStep | None) -> Algorithm:
 
 
 def checked(made: Any, text: str) -> Algorithm:
-    """Refuse what lacks a part of an Algorithm, by the names of what it lacks."""
+    """Return the algorithm; raise an error that names the parts of an Algorithm that it lacks."""
     if isinstance(made, type):
         raise InvalidInput(
             f"algorithm {text} must be an object, got the class {made.__name__}; write {made.__name__}()"
@@ -64,7 +64,7 @@ def checked(made: Any, text: str) -> Algorithm:
     if missing:
         raise InvalidInput(
             f"algorithm {text}: {type(made).__name__} must define {', '.join(missing)}; "
-            "what most algorithms do stands in sojourn.algorithms.Standard, to inherit from"
+            "inherit from sojourn.algorithms.Standard to get what most algorithms do"
         )
     if made.sends not in ("gradient", "delta"):
         raise InvalidInput(f"algorithm {text}: sends must be 'gradient' or 'delta', got '{made.sends}'")

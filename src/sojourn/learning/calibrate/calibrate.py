@@ -1,4 +1,6 @@
-"""The whole measurement: a short training, gradients and curvatures at some of its points, constants in the end."""
+"""The whole measurement: a short training, gradients and curvatures at some of its points, and the
+constants from them.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,16 +39,16 @@ from sojourn.measured_landscape import settled
 from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
-MARKS = 20  # models of the second half of a training that are averaged
-LOWEST = 2**40  # names the gradients at the lowest loss, which have no step
-PART = 8  # where not all examples are taken, a client's curvature is measured on this part of their number
+MARKS = 20  # number of models of the second half of a training that are averaged
+LOWEST = 2**40  # stands for the step of the gradients at the lowest loss
+PART = 8  # if not all examples are used, a client's curvature is measured on this part of their number
 
 
 class Place(NamedTuple):
     """A point of a training."""
 
     step: int
-    """Updates received before."""
+    """Number of updates received before."""
     time: float
     """Virtual time."""
     params: Tensor
@@ -56,9 +58,9 @@ class Place(NamedTuple):
 
 
 def places(built: Built, trace: Trace, points: int, watch: Callable[[], None] | None = None) -> Iterator[Place]:
-    """The first model of the run, its last, and others at even distances; then the mean of its second half.
+    """Yield the first model of the run, its last, and others at even distances; then the mean of its second half.
 
-    The mean, of which only the loss is of interest, has often a lower loss than any model on the way. Its step is -1.
+    The mean is used only for its loss, which is often lower than that of any model on the way. Its step is -1.
     """
     total = updates_of(built, trace)
     replay = Replay(built.algorithm, built.federation, trace, built.setting, built.executor, total=total)
@@ -82,18 +84,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured."""
+    """How much to measure."""
 
     gradients: int = 400
-    """Stochastic gradients for noise and heterogeneity, over all points."""
+    """Number of stochastic gradients for noise and heterogeneity, over all points."""
     points: int = 3
-    """Points of the training."""
+    """Number of points of the training."""
     directions: int = 10
-    """Leading directions of the curvature."""
+    """Number of leading directions of the curvature."""
     examples: int = 2048
-    """Examples for losses and curvatures; all, where there are not more."""
+    """Most examples that losses and curvatures are computed on."""
     confidence: float = 0.95
-    """Of the intervals, at least."""
+    """Least confidence of the intervals."""
 
     def __post_init__(self) -> None:
         for key in ("gradients", "points", "directions", "examples"):
@@ -120,7 +122,7 @@ class _Found(NamedTuple):
 def calibrate(
     built: Built, trace: Trace, effort: Effort | None = None, progress: Progress | None = None
 ) -> Calibration:
-    """Measure the constants of a run that is built but not trained, along a trace of its timing."""
+    """Measure the constants of a run that is built but not trained yet, along a trace of its timing."""
     effort = effort or Effort()
     federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
     pace = pace_of_clients(built.setting.fleet)
@@ -138,7 +140,7 @@ def calibrate(
     gap, lowest = lowest_reached(objectives)
     ended = (
         _at_lowest(built, lowest, design, effort) if chosen.exact else None
-    )  # a fit to some examples is no fit to all
+    )  # a model fitted to some examples is not fitted to all
     return _constants(built, effort, design, groups, chosen.exact, found, gap, ended)
 
 
@@ -151,7 +153,7 @@ def _at(
     effort: Effort,
     watch: Callable[[], None],
 ) -> _Found:
-    """Everything at one point."""
+    """Measure everything at one point."""
     federation, everyone = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
     most = _of_a_client(effort, objective.chosen)
     curvature = measure_curvature(objective, federation, design.asked, most, effort.directions, watch)
@@ -197,7 +199,7 @@ def _at(
 
 
 def _at_lowest(built: Built, objective: Objective, design: Design, effort: Effort) -> LowestMeasured:
-    """Noise and heterogeneity where the loss was lowest, from four gradients of every client asked."""
+    """Measure noise and heterogeneity where the loss was lowest, from four gradients of every client asked."""
     everyone = np.asarray(built.setting.weights, dtype=np.float64)
     weights = everyone[design.asked] / everyone[design.asked].sum()
     few = Design(design.asked, design.clients, ROUNDS // 2, 2)
@@ -244,7 +246,7 @@ def _constants(
 
 
 def _between(built: Built, design: Design, groups: Integers, found: list[_Found], miss: float) -> Measured:
-    """The part of the problem that one speed group alone knows; from 0 to 1 where too few clients were asked."""
+    """Return the part of the problem that only one speed group knows; from 0 to 1 if too few clients were asked."""
     if groups.max(initial=0) == 0:
         return Measured(0.0, 0.0, 0.0) if np.unique(pace_of_clients(built.setting.fleet)).size == 1 else UNKNOWN
     weights = np.asarray(built.setting.weights, dtype=np.float64)[design.asked]
@@ -253,7 +255,7 @@ def _between(built: Built, design: Design, groups: Integers, found: list[_Found]
 
 
 def _of_a_client(effort: Effort, chosen: Chosen) -> int:
-    """Examples for a client's curvature at most."""
+    """Return the most examples for a client's curvature."""
     return effort.examples if chosen.exact else max(1, effort.examples // PART)
 
 
@@ -267,7 +269,7 @@ def _not_negative(one: Measured) -> Measured:
 
 
 class _Watch:
-    """Counts pieces of work; a point that needed fewer products than it might have is made up for."""
+    """Counts pieces of work for a progress bar; skips ahead if a point needed fewer products than planned."""
 
     def __init__(self, progress: Progress | None, effort: Effort, design: Design) -> None:
         self._progress, self._done = progress, 0
@@ -278,7 +280,7 @@ class _Watch:
         self._say(self._done + 1)
 
     def reach(self, points: int) -> None:
-        """So many points are done."""
+        """Note that this many points are done."""
         self._say(max(self._done, points * self._each))
 
     def _say(self, done: int) -> None:

@@ -1,4 +1,4 @@
-"""Estimates that know their uncertainty at any level, and the mean over clients of whom some were asked.
+"""Estimates with bounds at any confidence level, and means over clients of whom only some were asked.
 
 An interval at confidence 1 - 2a runs from `low(a)` to `high(a)`: each end misses with probability a, or less.
 """
@@ -16,22 +16,22 @@ from sojourn.types import Floats
 
 
 class Bounded(Protocol):
-    """A number that was measured."""
+    """A measured number with bounds."""
 
     @property
     def value(self) -> float:
         """The estimate."""
 
     def low(self, miss: float) -> float:
-        """A bound that lies above the truth with this probability, or less."""
+        """Return a lower bound, which lies above the truth with probability `miss` at most."""
 
     def high(self, miss: float) -> float:
-        """A bound that lies below the truth with this probability, or less."""
+        """Return an upper bound, which lies below the truth with probability `miss` at most."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its standard error: the bounds are Student's, for what is positive on a logarithmic scale.
+    """A mean with its standard error; the bounds are Student's, on a logarithmic scale for positive quantities.
 
     >>> round(Estimate(2.0, 0.1).high(0.025), 3)
     2.196
@@ -46,7 +46,7 @@ class Estimate:
     positive: bool = False
     """Whether it is a variance, skewed and above zero."""
     floor: float = -inf
-    """What the truth cannot be below; an estimate below it counts as it."""
+    """A lower limit of the truth; an estimate below it is raised to it."""
 
     def low(self, miss: float) -> float:
         """Lower bound."""
@@ -67,7 +67,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number between two others: the lower bound of one, the upper bound of the other."""
+    """A number between two others: its lower bound is that of one, its upper bound that of the other."""
 
     value: float
     """The estimate."""
@@ -89,14 +89,14 @@ class Bracket:
 class Largest:
     """The largest of several numbers, each of which was measured.
 
-    Upwards, the largest upper bound: that of the truly largest one is enough to hold it. Downwards any of the
-    lower bounds may be the one that misses, so that each gets its share; their mean is one more of them.
+    The upper bound is the largest upper bound, since that of the truly largest number is enough. For the lower bound
+    any of the lower bounds may miss, so each gets its share of the error; their mean is one more of them.
     """
 
     parts: Sequence[Bounded]
     """The numbers."""
     mean: Bounded | None = None
-    """Something that the largest cannot be below, as their mean."""
+    """A lower limit of the largest, such as their mean."""
     shrunk: float | None = None
     """The estimate; None = the largest estimate."""
 
@@ -141,37 +141,37 @@ class Displaced:
 
 @dataclass(frozen=True)
 class Unasked:
-    """The largest of clients that were not asked, if they are like those that were: log-normal, of the same spread.
+    """The largest of clients that were not asked, if they are like those that were: log-normal, with the same spread.
 
     The bound is Student's for the next clients of a sample, each of them at its share of the error (Bonferroni). The
-    spread counts with what noise adds to it. What is unlike all that was seen, no bound foresees.
+    spread includes what noise adds to it. No bound can foresee clients that are unlike all that were asked.
     """
 
     mean: float
     """Mean of the clients asked."""
     variance: float
-    """Variance between them, as seen."""
+    """Observed variance between them."""
     noise: float
     """Part of the variance that noise explains."""
     asked: int
     """Clients asked."""
     others: int
-    """Clients not asked."""
+    """Number of clients not asked."""
 
     @property
     def value(self) -> float:
-        """The median of the largest."""
+        """Return the median of the largest."""
         if self.mean <= 0:
             return 0.0
         spread = log1p(max(0.0, self.variance - self.noise) / self.mean**2)
         return self.mean * exp(float(normal.ppf(0.5 ** (1 / self.others))) * sqrt(spread) - spread / 2)
 
     def low(self, miss: float) -> float:
-        """None but zero: all that is known is of others."""
+        """Return zero: nothing is known about these clients themselves."""
         return 0.0
 
     def high(self, miss: float) -> float:
-        """Upper bound; infinite where two or three clients cannot tell."""
+        """Return the upper bound; infinite if too few clients were asked."""
         if self.mean <= 0 or self.asked < 2:
             return inf
         away = float(student.ppf(1 - miss / self.others, self.asked - 1)) * sqrt(1 + 1 / self.asked)
@@ -180,7 +180,7 @@ class Unasked:
 
 
 def mean_over_clients(values: Floats, weights: Floats, clients: int, positive: bool, factor: float = 1.0) -> Estimate:
-    """Weighted mean over all `clients`, from independent `values` [groups, clients asked] of those that were asked.
+    """Return the weighted mean over all `clients`, from independent `values` [groups, clients asked] of those asked.
 
     They are a random choice; `positive` are variances, others squares, of which estimates may be negative. Sampling in
     two stages: the spread between the clients asked counts as far as others were not asked (1 - f), the spread between
@@ -219,17 +219,17 @@ def _shrunk(c: float) -> float:
     return c / (1 + c)
 
 
-TELLING = 20.0  # logarithm of a ratio above which a bound says nothing
-PRIOR = 4  # groups of its own that what all clients have in common counts for
+TELLING = 20.0  # above this logarithm of a ratio a bound is useless
+PRIOR = 4  # what all clients have in common counts as much as this many groups
 
 
 def largest_over_clients(values: Floats, common: Floats, mean: Estimate, positive: bool, others: int = 0) -> Largest:
-    """The largest of the clients' means over groups, from `values` [groups, clients asked].
+    """Return the largest of the clients' means over groups, from `values` [groups, clients asked].
 
     Few groups say little about a client's own spread; `common` are the variances between groups that all clients
-    together lead one to expect. The two are averaged, by the groups behind them. The estimate of the largest is that
-    of values drawn together by as much as noise explains of their differences: the largest of noisy values is too
-    large on average. `others` that were not asked may have a larger one.
+    together lead one to expect. The two are averaged, by the groups behind them. The estimate of the largest comes from
+    values that are shrunk together as far as noise explains their differences, because the largest of noisy values is
+    too large on average. The `others`, which were not asked, may have a larger one.
     """
     groups = len(values)
     freedom = PRIOR + groups - 1

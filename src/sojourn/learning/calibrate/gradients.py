@@ -1,8 +1,8 @@
-"""Stochastic gradients of many clients at one point, boiled down to what noise and heterogeneity need.
+"""Stochastic gradients of many clients at one point, reduced to the sums that noise and heterogeneity need.
 
-A `Design` says which clients are asked for gradients, how often, and on which of their examples. Only sums survive: of
-a client's gradients over the rounds of a group, and squared lengths. Two vectors a client are held at a time, however
-many rounds there are. BatchNorm runs as in training, on each batch's own statistics.
+A `Design` says which clients compute gradients, how often, and on which of their examples. Only sums are kept: of a
+client's gradients over the rounds of a group, and of squared lengths. Two vectors per client are held at a time,
+however many rounds there are. BatchNorm runs as in training, on each batch's own statistics.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from sojourn.errors import InvalidInput
 from sojourn.learning.replay.federation import Federation
 from sojourn.types import Flags, Floats, Integers
 
-ROUNDS = 4  # gradients of a client at least: two groups of two
-FREEDOM = 16  # degrees of freedom that all clients' groups together should have
+ROUNDS = 4  # fewest gradients of a client: two groups of two
+FREEDOM = 16  # degrees of freedom that the groups of all clients together should have
 _MEASURE = 0x63616C69  # keeps these streams apart from all others of the same seed
 MODEL_SEED = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:
-    """Random numbers of a seed for one purpose."""
+    """Return the random generator of a seed for one purpose."""
     return np.random.default_rng(np.random.SeedSequence((seed, _MEASURE, *purpose)))
 
 
@@ -32,11 +32,11 @@ class Design:
     """In each of `groups` * `size` rounds every client asked computes one gradient; rounds are independent."""
 
     asked: Integers
-    """The clients, a random choice where not all."""
+    """The clients that compute gradients: all, or a random sample."""
     clients: int
-    """Clients in all."""
+    """Number of clients."""
     groups: int
-    """Groups of rounds; every group gives an estimate of its own."""
+    """Number of groups of rounds; every group gives its own estimate."""
     size: int
     """Rounds of a group, at least two."""
 
@@ -47,9 +47,10 @@ class Design:
 
     @classmethod
     def of(cls, clients: int, gradients: int, seed: int, pace: Floats | None = None) -> "Design":
-        """As many clients as `gradients` at a point allow with four rounds each; then more rounds.
+        """Plan as many clients as `gradients` per point allow with four rounds each, and then more rounds.
 
-        Where not all are asked, every client is as likely to be; with their `pace`, fast and slow in proportion.
+        If not all are asked, every client is equally likely; with their `pace`, fast and slow ones are taken in
+        proportion.
 
         >>> design = Design.of(clients=10, gradients=133, seed=0)
         >>> design.asked.size, design.groups, design.size
@@ -71,13 +72,15 @@ class Design:
 
 
 def still(federation: Federation) -> Flags:
-    """Whether a client's gradient has no noise: every batch is all that it holds, and nothing else is random."""
+    """Return which clients' gradients have no noise: every batch holds all their examples, and
+    nothing else is random.
+    """
     chance = federation.order == "independent" or federation.model.random or federation.examples.augmented
     return np.asarray((federation.partition.sizes <= federation.local.batch_size) & (not chance))
 
 
 def batch(federation: Federation, client: int, chance: np.random.Generator) -> Integers:
-    """Examples of a stochastic gradient of a client, of the kind that it computes in training."""
+    """Return the examples of a client's stochastic gradient, drawn as in training."""
     mine, size = federation.partition.of(client), federation.batches.size(client)
     if federation.order == "independent":
         return mine[chance.integers(mine.size, size=size)]
@@ -104,7 +107,7 @@ class Sums:
     products: Floats
     """<g_i, g_j> of two clients' mean gradients, from different rounds: [clients asked, clients asked]"""
     still: Flags
-    """Clients asked whose gradients are the same in every round, up to rounding."""
+    """Which clients have the same gradient in every round, up to rounding."""
 
 
 def gather(
@@ -140,7 +143,7 @@ def gather(
 
 
 def _round(federation: Federation, params: Tensor, stats: Tensor, design: Design, name: tuple[int, ...]) -> Tensor:
-    """One gradient of every client asked, one row each."""
+    """Return one gradient of every client asked, one row each."""
     model = federation.model
     model.module.train()
     rows = []
@@ -156,7 +159,7 @@ def _round(federation: Federation, params: Tensor, stats: Tensor, design: Design
 
 
 def _lengths(rows: Tensor, directions: Tensor) -> Floats:
-    """Squared length of each row, and its squared coordinates."""
+    """Return the squared length of each row, and its squared coordinates."""
     whole = rows.square().sum(1, dtype=torch.float64)[:, None]
     along = (rows @ directions.T).double().square()
     return np.asarray(torch.cat([whole, along], dim=1).cpu().numpy())

@@ -1,7 +1,7 @@
 """The loss f = sum q_i f_i, or one client's, on examples: its value, gradient, and products with its Hessian.
 
-Where there are not too many examples, all of them are taken, and the numbers are exact. Otherwise examples are drawn
-in proportion to their weight, in independent groups whose spread tells how far the numbers may be off.
+If there are not too many examples, all of them are used, and the numbers are exact. Otherwise examples are drawn in
+proportion to their weight, in independent groups whose spread gives the error of the numbers.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from sojourn.types import Floats, Integers
 
 GROUPS = 8  # of drawn examples
 AT_ONCE = 512  # examples computed together
-VALUES_AT_ONCE = 2**20  # of large examples fewer: two passes through a network have to fit
+VALUES_AT_ONCE = 2**20  # limits the number of large examples, since two passes through a network must fit into memory
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,30 @@ class Piece:
     rows: Integers
     """Their numbers."""
     weight: float
-    """Of their mean loss."""
+    """Weight of their mean loss."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The examples that stand for a loss, in one group if they are all, else in several independent ones."""
+    """The examples that represent a loss: all of them in one group, or a sample in several independent groups."""
 
     groups: tuple[tuple[Piece, ...], ...]
     """The pieces of each group; their weights sum to 1."""
 
     @property
     def exact(self) -> bool:
-        """Whether these are all examples."""
+        """Whether all examples are used."""
         return len(self.groups) == 1
 
     def halves(self) -> "tuple[Chosen, Chosen]":
-        """The two halves of the groups."""
+        """Return the two halves of the groups."""
         return Chosen(self.groups[::2]), Chosen(self.groups[1::2])
 
 
 def choose(federation: Federation, weights: Floats, most: int, seed: int) -> Chosen:
-    """Examples for the loss with these clients' weights; `most` of them, or all.
+    """Choose examples for the loss with these clients' weights: at most `most` of them.
 
-    With BatchNorm, where an example's loss depends on its batch, they are taken in batches of one client.
+    With BatchNorm, where an example's loss depends on its batch, examples are taken in batches of one client.
     """
     held = np.flatnonzero(weights > 0)
     sizes = federation.partition.sizes[held]
@@ -72,7 +72,7 @@ def choose(federation: Federation, weights: Floats, most: int, seed: int) -> Cho
 
 
 def _all(federation: Federation, held: Integers, share: Floats, batches: bool) -> tuple[Piece, ...]:
-    """All examples; those of one weight, of whatever client, together unless they are to stay in batches."""
+    """Return all examples; those of equal weight are put together, unless they must stay in batches."""
     sets = [(federation.partition.of(int(client)), one) for client, one in zip(held, share, strict=True)]
     if not batches:
         alike = {one: [rows for rows, other in sets if other == one] for _, one in sets}
@@ -89,7 +89,7 @@ def _drawn_batches(
 
 
 def _cut(rows: Integers, share: float, size: int) -> Iterator[Piece]:
-    """Pieces of at most `size` examples, each of which has a share of the loss."""
+    """Yield pieces of at most `size` examples, each with its share of the loss."""
     for part in np.array_split(rows, -(-rows.size // size)):
         yield Piece(part, share * part.size)
 
@@ -109,11 +109,11 @@ class Objective:
         self._names = [f"module.{name}" for name in federation.model.names]
 
     def on(self, chosen: Chosen) -> "Objective":
-        """The same on other examples."""
+        """Return the same loss on other examples."""
         return Objective(self._federation, self.params, self.stats, chosen)
 
     def at(self, params: Tensor) -> "Objective":
-        """The same at another point."""
+        """Return the same loss at another point."""
         return Objective(self._federation, params, self.stats, self.chosen)
 
     def losses(self) -> Floats:
@@ -149,13 +149,13 @@ class Objective:
         total = torch.zeros_like(vector)
         for piece in group:
             (slope,) = torch.autograd.grad(self._loss(point, piece), point, create_graph=True)
-            if slope.requires_grad:  # else the loss is linear
+            if slope.requires_grad:  # otherwise the loss is linear
                 (image,) = torch.autograd.grad(slope, point, vector)
                 total.add_(image, alpha=piece.weight)
         return total
 
     def _loss(self, point: Tensor, piece: Piece) -> Tensor:
-        """Mean loss of a piece; dice fall the same way each time."""
+        """Return the mean loss of a piece; random layers draw the same numbers each time."""
         model = self._federation.model
         model.module.train()
         model.begin(self.stats)
@@ -169,7 +169,7 @@ class Objective:
 
 
 def mean_of_groups(values: Floats) -> Estimate:
-    """The mean of independent values with its standard error; of a single one, which is exact, without."""
+    """Return the mean of independent values with its standard error; a single value is exact and has none."""
     if values.size == 1:
         return Estimate(float(values[0]))
     return Estimate(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size - 1)

@@ -1,12 +1,13 @@
 """L: the largest curvature of the mean loss and of the clients' own at a point, and the spectrum of the mean loss.
 
-Theory's L is a Lipschitz constant of every client's gradient everywhere. What is measured is the largest absolute
-eigenvalue of the Hessian at points that a training visits: for a quadratic it is L itself, for a network what the
-training has met. Of every client asked a short Lanczos finds the largest eigenvalue roughly, of the most curved of
-them a longer one finds it well.
+Theory's L is a Lipschitz constant of every client's gradient everywhere. Measured is the largest absolute eigenvalue of
+the Hessian at points that a training visits: for a quadratic this is L itself, for a network the largest curvature on
+the way. For every client asked a short Lanczos run finds the largest eigenvalue roughly; for the most curved of them a
+longer run finds it well.
 
-Kinks, of ReLU or max-pooling, have no curvature: what is measured is that between them. The change of the gradient
-along a step downhill, over the length of the step, is at most L too and sees the kinks; it stands beside.
+Kinks of ReLU or max-pooling have no curvature, so only the curvature between them is measured. The change of the
+gradient along a gradient step, divided by the length of the step, is at most L too and includes the kinks; it is
+reported as well.
 
 Where examples were drawn, the largest eigenvalue of the drawn Hessian is too large on average (a maximum of
 averages), and the curvature of one half of them along the leading direction of the other is too small: the truth
@@ -34,8 +35,8 @@ from sojourn.learning.calibrate.objective import Objective, choose, mean_of_grou
 from sojourn.learning.replay.federation import Federation
 from sojourn.types import Floats
 
-SHORT, LONG = 6, 24  # products of a client's Lanczos at most
-CURVED = 3  # clients with a long one
+SHORT, LONG = 6, 24  # most products of a client's Lanczos run
+CURVED = 3  # clients with a long run
 PROBES = 8  # products with random signs, for the trace
 TIGHT = 1e-3  # relative residual at which it stops
 Product = Callable[[Tensor], Tensor]
@@ -47,15 +48,15 @@ class Spectrum(NamedTuple):
     values: Floats
     """Largest eigenvalues, falling."""
     residuals: Floats
-    """To each, the distance within which an eigenvalue lies for certain."""
+    """For each, the distance within which an eigenvalue certainly lies."""
     vectors: Tensor
-    """To each, its unit vector, one row each."""
+    """Their unit vectors, one row each."""
     lowest: float
-    """The lowest value seen; negative where the matrix is not positive semidefinite."""
+    """The lowest value found; negative if the matrix is not positive semidefinite."""
     lowest_residual: float
-    """To the lowest, the same distance."""
+    """The same distance for the lowest value."""
     products: int
-    """Products that it took."""
+    """Number of products."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -73,10 +74,10 @@ def lanczos(
     tolerance: float = 0.01,
     watch: Callable[[], None] | None = None,
 ) -> Spectrum:
-    """The `wanted` largest eigenvalues, to within `tolerance` times the largest or after `most` products.
+    """Return the `wanted` largest eigenvalues, within `tolerance` times the largest or after `most` products.
 
-    Vectors have the length, type and device of `like`. Where the basis is complete before its time (an eigenvalue
-    that occurs several times), it goes on in a new random direction.
+    Vectors have the length, type and device of `like`. If the basis is complete too early (an eigenvalue occurs several
+    times), it continues in a new random direction.
     """
     size = like.numel()
     wanted, most = min(wanted, size), min(most, size)
@@ -91,7 +92,7 @@ def lanczos(
             watch()
         alpha[done] = float(torch.dot(image, basis[done]))
         if not np.isfinite(alpha[done]):
-            raise SojournError("a product with the Hessian is not finite; lower the step size, or take fewer steps")
+            raise SojournError("a product with the Hessian is not finite; lower the step size, or use fewer steps")
         image = _orthogonal(image, basis[: done + 1])
         beta[done] = float(torch.linalg.vector_norm(image))
         done += 1
@@ -110,7 +111,7 @@ def lanczos(
 
 
 def _orthogonal(vector: Tensor, basis: Tensor) -> Tensor:
-    """Without its parts along the basis; twice, because once leaves some of them to rounding."""
+    """Remove the parts of a vector along the basis; twice, because of rounding."""
     for _ in range(2):
         vector = vector - basis.T @ (basis @ vector)
     return vector
@@ -132,7 +133,7 @@ class Curvature(NamedTuple):
     spectrum: Spectrum
     """Leading eigenvalues and directions of the mean loss."""
     products: int
-    """Products with Hessians in all, each over all examples of its loss."""
+    """Number of products with Hessians, each over all examples of its loss."""
 
 
 def measure_curvature(
@@ -143,7 +144,7 @@ def measure_curvature(
     directions: int,
     watch: Callable[[], None] | None = None,
 ) -> Curvature:
-    """Spectrum of the mean loss at a point, and L; of the clients asked, at most `examples` each are looked at."""
+    """Spectrum of the mean loss at a point, and L; at most `examples` of each client asked are used."""
     spectrum = lanczos(
         objective.product, objective.params, directions, most_products(directions), federation.seed, watch=watch
     )
@@ -161,7 +162,7 @@ def measure_curvature(
 
 
 def measure_secant(objective: Objective, slope: Tensor, step_size: float) -> float:
-    """Change of the gradient `slope` along the step -step_size * slope, over its length."""
+    """Return the change of the gradient `slope` along the step -step_size * slope, divided by its length."""
     length = step_size * float(slope.norm())
     if length == 0:
         return 0.0
@@ -183,7 +184,7 @@ def measure_trace(objective: Objective, spectrum: Spectrum, seed: int, watch: Ca
         if watch is not None:
             watch()
     found = mean_of_groups(np.array([one.value for one in rest]))
-    examples = float(np.mean([one.error**2 for one in rest]))  # the same in all products: it does not average out
+    examples = float(np.mean([one.error**2 for one in rest]))  # the same in all products, so it does not average out
     freedom = found.freedom if examples == 0 else min(found.freedom, rest[0].freedom)
     return Estimate(float(spectrum.values.sum()) + found.value, float(np.hypot(found.error, examples**0.5)), freedom)
 

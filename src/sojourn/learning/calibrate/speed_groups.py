@@ -11,7 +11,7 @@ V (a - c), where a = sum_g p_g sum_{i in g} (w_i / p_g)^2 and c = sum_i w_i^2; t
 
 `between`: where only group g informs a direction, its gradient there is m / p_g, and that of the others zero. Groups
 that share nothing, each with p_g of |m|^2, have B = (K - 1) |m|^2, K the number of groups. So the part of the problem
-that one group alone knows is B / ((K - 1) |m|^2), summed over the points before it is divided.
+that only one group knows is B / ((K - 1) |m|^2), summed over the points before it is divided.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from sojourn.fleet import Fleet
 from sojourn.learning.calibrate.estimates import Estimate
 from sojourn.types import Floats, Integers
 
-MOST = 5  # speed groups
+MOST = 5  # most speed groups
 GRID = np.linspace(0.0, 1.0, 1001)
-LEAST = 2  # clients asked of a group: one alone cannot tell its group from itself
+LEAST = 2  # fewest clients asked per group: with one client, group and client cannot be distinguished
 
 
 class Parts(NamedTuple):
-    """Of G^2."""
+    """The parts of G^2."""
 
     between: Estimate
     """Between the speed groups, beyond what chance explains."""
@@ -40,12 +40,13 @@ class Parts(NamedTuple):
 
 
 def pace_of_clients(fleet: Fleet) -> Floats:
-    """Tasks per unit of time that each client works off, the way to and fro counted."""
+    """Return how many tasks per second each client completes, including its links."""
     return np.asarray((1 / (1 / fleet.rate + fleet.link_time))[fleet.group_of_client])
 
 
 def speed_groups(fleet: Fleet, asked: Integers) -> Integers:
-    """Speed group of each client asked, the slowest first: at most five, neighbours in speed merged, of two or more.
+    """Return the speed group of each client asked, 0 the slowest: at most five groups of two or more, by merging
+    neighbours.
 
     >>> speed_groups(Fleet.of(fast=(3, 8.0), slow=(2, 1.0)), np.arange(5)).tolist()
     [1, 1, 1, 0, 0]
@@ -55,7 +56,7 @@ def speed_groups(fleet: Fleet, asked: Integers) -> Integers:
     sizes, means = count.astype(float), logs.copy()
     while sizes.size > 1 and (sizes.size > MOST or sizes.min() < LEAST):
         cost = np.array([_cost(sizes, means, one) for one in range(sizes.size - 1)])
-        if sizes.size <= MOST:  # only what is too small has to go
+        if sizes.size <= MOST:  # only groups that are too small must be merged
             small = sizes < LEAST
             cost[~(small[:-1] | small[1:])] = np.inf
         at = int(np.argmin(cost))
@@ -67,13 +68,13 @@ def speed_groups(fleet: Fleet, asked: Integers) -> Integers:
 
 
 def _cost(sizes: Floats, means: Floats, one: int) -> float:
-    """What merging two neighbours adds to the squares within groups (Ward)."""
+    """Return what merging two neighbours adds to the squares within groups (Ward)."""
     left, right = sizes[one], sizes[one + 1]
     return float(left * right / (left + right) * (means[one + 1] - means[one]) ** 2)
 
 
 def parts(products: Floats, weights: Floats, label: Integers) -> Parts:
-    """G^2 between and within at a point, from products [clients, clients]."""
+    """Return G^2 between and within speed groups at a point, from products [clients, clients]."""
     found = _split(products, weights, label)
     each = np.array([_split(*_without(products, weights, label, one)) for one in range(label.size)])
     errors = [_jackknifed(each[:, [k]], label) for k in range(2)]
@@ -86,12 +87,14 @@ def parts(products: Floats, weights: Floats, label: Integers) -> Parts:
 
 @dataclass(frozen=True)
 class Part:
-    """A part from 0 to 1, the ratio of two estimates: its ends are the parts that the two do not refute (Fieller)."""
+    """A part from 0 to 1, the ratio of two estimates; the interval holds the ratios that the two do not refute
+    (Fieller).
+    """
 
     above: float
     """Numerator."""
     below: float
-    """Denominator; where it is lost in its error, the interval is all of 0 to 1."""
+    """Denominator; if its error is too large, the interval is all of 0 to 1."""
     spread: Floats
     """Their covariance."""
     freedom: float
@@ -103,12 +106,12 @@ class Part:
         return min(1.0, max(0.0, self.above / self.below)) if self.below > 0 else float(self.above > 0)
 
     def low(self, miss: float) -> float:
-        """The least part that is not too small."""
+        """Return the smallest ratio that is not refuted."""
         kept = GRID[self._away() <= self._width(miss)]
         return float(kept.min(initial=1.0))
 
     def high(self, miss: float) -> float:
-        """The largest part that is not too large."""
+        """Return the largest ratio that is not refuted."""
         kept = GRID[self._away() >= -self._width(miss)]
         return float(kept.max(initial=0.0))
 
@@ -121,7 +124,7 @@ class Part:
 
 
 def known_to_one_group(points: Sequence[Floats], weights: Floats, label: Integers) -> Part:
-    """`between`: the part of the problem that one speed group alone knows."""
+    """Return `between`: the part of the problem that only one speed group knows."""
     if label.max(initial=0) == 0:
         return Part(0.0, 1.0, np.zeros((2, 2)), np.inf)
     each = [_sums([_without(one, weights, label, i) for one in points]) for i in range(label.size)]
@@ -146,21 +149,23 @@ def _split(products: Floats, weights: Floats, label: Integers) -> tuple[float, f
     between = float(part @ np.diag(means)) - whole
     within = float(share @ np.diag(products)) - whole - between
     a, c = float(part @ np.square(inner).sum(axis=0)), float(np.square(share).sum())
-    if a >= 1 - 1e-12:  # every client a group of its own
+    if a >= 1 - 1e-12:  # every client is its own group
         return between, 0.0, whole
     variance = within / (1 - a)
     return between - variance * (a - c), variance * (1 - c), whole - variance * c
 
 
 def _without(products: Floats, weights: Floats, label: Integers, one: int) -> tuple[Floats, Floats, Integers]:
-    """Without a client; the weight of its group stays what it is."""
+    """Return the data without a client; the weight of its group stays the same."""
     kept, mine = np.arange(label.size) != one, label == label[one]
     scaled = np.where(mine, weights * weights[mine].sum() / max(weights[mine & kept].sum(), 1e-300), weights)
     return products[np.ix_(kept, kept)], scaled[kept], label[kept]
 
 
 def _jackknifed(each: Floats, label: Integers) -> tuple[Floats, float]:
-    """Covariance of estimates, and its degrees of freedom, from leaving out one client after the other by group."""
+    """Return the covariance of estimates and its degrees of freedom, by leaving out one client after the other by
+    group.
+    """
     pieces, doubt = np.zeros((each.shape[1], each.shape[1])), 0.0
     for group in range(int(label.max(initial=0)) + 1):
         mine = each[label == group]

@@ -1,1 +1,1 @@
-"""What is learnt from, and who holds it: datasets, problems with known constants, partitions. NumPy arrays out."""
+"""Data to learn from, and who holds it: datasets, problems with known constants, partitions, all as NumPy arrays."""

@@ -1,4 +1,4 @@
-"""Dataset: examples to learn from and examples to judge by, as arrays."""
+"""Dataset: training and test examples as arrays."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -17,7 +17,9 @@ HOLD_OUT, PARTITION, POINTS = range(3)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and their labels, to train on and to test on; the arrays are checked once and read-only from then on.
+    """Training and test examples with their labels; the arrays are checked once and read-only from then on.
+
+    `Dataset.of((x, y))` makes one from arrays or from a PyTorch dataset.
 
     >>> data = Dataset("pairs", [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[1.5]], [1], classes=2)
     >>> data.train_x.dtype, data.train_y.dtype
@@ -28,27 +30,34 @@ class Dataset:
     """
 
     name: str
-    """What it is called in messages and reports."""
+    """Its name in messages and reports."""
     train_x: NDArray[Any]
-    """Examples to learn from, one row each, of any shape: float32, uint8 pixels, or int64 where they are integers."""
+    """Training examples, one row each, of any shape: float32, uint8 for pixels, or int64 for integers."""
     train_y: NDArray[Any]
-    """Their labels: int64 class numbers; where there are no classes float32, or int64 where they are integers."""
+    """Their labels: int64 class numbers; without classes float32, or int64 for integers."""
     test_x: NDArray[Any]
-    """Examples to judge by, of the same kind."""
+    """Test examples, of the same kind."""
     test_y: NDArray[Any]
     """Their labels."""
     classes: int = 0
     """Number of classes; 0 = no classes."""
     owner: Integers | None = None
-    """The client that each example of train_x belongs to by nature; None = nobody's."""
+    """The client that each example of train_x belongs to; None = the examples have no owners."""
     mean: tuple[float, ...] | None = None
-    """One number a channel, in units of pixel/255: what a model sees is (pixel/255 - mean)/std; None = as they are."""
+    """One number per channel, in units of pixel/255: a model sees (pixel/255 - mean)/std; None =
+    pixels are not scaled.
+    """
     std: tuple[float, ...] | None = None
-    """One number a channel."""
+    """One number per channel, as for the mean."""
 
     @classmethod
     def of(cls, given: Any, test: Any = None, **facts: Any) -> "Dataset":
-        """From a pair of arrays or any map-style PyTorch dataset: see `sojourn.learning.data.given.dataset_of`."""
+        """Make a Dataset from a pair of arrays (x, y) or from any map-style PyTorch dataset.
+
+        `test` holds the test examples in the same form; without it every fifth example of each class is held out.
+        `facts` are `name`, `classes` (0 if labels are values) and `owner`: see
+        `sojourn.learning.data.given.dataset_of`.
+        """
         from sojourn.learning.data.given import dataset_of
 
         return dataset_of(given, test, **facts)
@@ -90,7 +99,7 @@ class Dataset:
             self._check_scale()
 
     def _same_numbers(self, key: str) -> None:
-        """Where one part holds integers and the other does not, both are plain numbers."""
+        """If one part holds integers and the other floats, turn both into floats."""
         names = (f"train_{key}", f"test_{key}")
         if {getattr(self, name).dtype for name in names} == {np.dtype(np.int64), np.dtype(np.float32)}:
             for name in names:
@@ -101,7 +110,7 @@ class Dataset:
             return _numbers(self.name, key, given)
         values = np.asarray(given)
         if values.ndim > 1:
-            raise InvalidInput(f"dataset {self.name}: {key} must hold one class number an example, got {values.shape}")
+            raise InvalidInput(f"dataset {self.name}: {key} must hold one class number per example, got {values.shape}")
         wrong = ~np.isin(values, np.arange(self.classes))
         if wrong.any():
             raise InvalidInput(
@@ -148,7 +157,7 @@ class Dataset:
 
     @cached_property
     def hash(self) -> str:
-        """Fingerprint of all that is in the arrays, their kind, and how they are scaled; the name does not count."""
+        """Fingerprint of the arrays, their kind, and how they are scaled; the name does not count."""
         digest = hashlib.sha256(str(self.classes).encode())
         if self.mean is not None:
             digest.update(f"{self.mean}{self.std}".encode())
@@ -159,13 +168,15 @@ class Dataset:
         return digest.hexdigest()[:16]
 
     def validation(self, share: float, seed: int) -> "Dataset":
-        """A Dataset whose test set is a share of the training examples, taken alike from each class and owner."""
+        """Return a Dataset whose test set is a share of the training examples, taken evenly from
+        each class and owner.
+        """
         held = self._held(share, seed)
         kept = self.reduced(share, seed)
         return replace(kept, name=f"{self.name} (validation)", test_x=self.train_x[held], test_y=self.train_y[held])
 
     def reduced(self, share: float, seed: int) -> "Dataset":
-        """A Dataset without the training examples that `validation` judges by; its test set is this one's."""
+        """Return a Dataset without the training examples that `validation` holds out, and with the same test set."""
         held = self._held(share, seed)
         return replace(
             self,
@@ -176,7 +187,7 @@ class Dataset:
         )
 
     def _held(self, share: float, seed: int) -> NDArray[np.bool_]:
-        """The examples to hold out."""
+        """Return which examples to hold out."""
         examples = len(self.train_x)
         if not 0 < share < 1 or not 0 < round(share * examples) < examples:
             raise InvalidInput(
@@ -191,7 +202,7 @@ class Dataset:
 def held_out(group: Integers, share: float, rng: np.random.Generator | None = None) -> NDArray[np.bool_]:
     """Mark a share of the examples, evenly through every group (to within one example).
 
-    With a generator they are drawn at random; without, every group gives them up at even distances.
+    With a generator they are drawn at random; without one they are taken at even distances in every group.
 
     >>> held_out(np.array([0, 0, 0, 0, 1, 1]), share=0.5)
     array([False,  True, False,  True, False,  True])
@@ -206,13 +217,13 @@ def held_out(group: Integers, share: float, rng: np.random.Generator | None = No
 
 
 def _examples(name: str, key: str, given: ArrayLike) -> NDArray[Any]:
-    """Pixels as they are."""
+    """Return examples as an array; pixels stay as they are."""
     values = np.asarray(given)
     return values if values.dtype == np.uint8 else _numbers(name, key, values)
 
 
 def _numbers(name: str, key: str, given: ArrayLike) -> NDArray[Any]:
-    """Integers stay integers, everything else is in single precision."""
+    """Return numbers as an array; integers stay integers, everything else becomes float32."""
     values = np.asarray(given)
     if values.dtype.kind not in "iu":
         return _finite(name, key, values)
@@ -234,7 +245,7 @@ def _finite(name: str, key: str, given: ArrayLike) -> NDArray[np.float32]:
 
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
-    """The generator of a seed for one purpose; its key has two parts, those of simulated replications have one."""
+    """Return the generator of a seed for one purpose; its key has two parts, unlike those of simulated replications."""
     if seed < 0:
         raise InvalidInput(f"seed must be a whole number of at least 0, got {seed}")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, 0)))

@@ -3,7 +3,7 @@
 iid         at random, in equal parts (to within one) or in sizes that follow a power law
 classes     each client holds k classes, drawn at random; a class is dealt evenly to its holders
 dirichlet   each class is cut among the clients in proportions drawn from a symmetric Dirichlet law
-shards      sorted by class, cut into clients * k equal shards, k random shards a client
+shards      sorted by class and cut into clients * k equal shards; each client gets k random shards
 """
 
 import math
@@ -30,9 +30,9 @@ class PowerSizes:
     """
 
     exponent: float = 1.5
-    """0 = all alike; the larger, the more the first clients hold."""
+    """0 = all equal; the larger it is, the more the first clients hold."""
     least: int = 10
-    """Examples that every client holds at least."""
+    """Fewest examples that a client holds."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.exponent) and self.exponent >= 0):
@@ -44,7 +44,7 @@ class PowerSizes:
         return cls(**parse_choice("sizes", text, {"power": {"exponent": float, "least": int}})[1])
 
     def of(self, examples: int, clients: int) -> Integers:
-        """The sizes, largest first; fractions are given to those who lost the most of one by rounding down."""
+        """Return the sizes, largest first; what rounding down leaves over goes to those that lost most by it."""
         _check_least("sizes power", self.least, examples, clients)
         share = np.arange(1.0, clients + 1) ** -self.exponent
         exact = (examples - clients * self.least) * share / share.sum()
@@ -54,16 +54,16 @@ class PowerSizes:
 
 
 def iid(labels: Labels, clients: int, rng: np.random.Generator, sizes: PowerSizes | None = None) -> Integers:
-    """Any example to any client; equal sizes, or others dealt to the clients at random."""
+    """Deal examples at random; sizes are equal, or given sizes are assigned to the clients at random."""
     law = PowerSizes(exponent=0.0, least=1) if sizes is None else sizes
     return rng.permutation(np.repeat(rng.permutation(clients), law.of(len(labels), clients)))
 
 
 def classes(labels: Labels, clients: int, rng: np.random.Generator, k: int = 7) -> Integers:
-    """Each client draws k distinct classes, no class is left out; holders of a class share it evenly, shuffled."""
+    """Let each client draw k distinct classes, with no class left out; holders of a class share it evenly at random."""
     kinds, label = np.unique(labels, return_inverse=True)
     if not 1 <= k <= kinds.size:
-        raise InvalidInput(f"partition classes: k must be from 1 to the {kinds.size} classes there are, got {k}")
+        raise InvalidInput(f"partition classes: k must be from 1 to {kinds.size}, the number of classes, got {k}")
     if clients * k < kinds.size:
         raise InvalidInput(
             f"partition classes: {clients} clients with k={k} cannot hold all {kinds.size} classes; raise k or clients"
@@ -78,12 +78,12 @@ def classes(labels: Labels, clients: int, rng: np.random.Generator, k: int = 7) 
                 f"partition classes: class {kinds[kind]} has {examples.size} examples for {holders.size} holders; "
                 "lower k or the number of clients"
             )
-        owner[examples] = np.resize(holders, examples.size)  # one after the other, again and again
+        owner[examples] = np.resize(holders, examples.size)  # in turn
     return owner
 
 
 def _drawn_classes(kinds: int, clients: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Who holds which class; a class that nobody drew replaces, somewhere at random, one that several hold."""
+    """Return who holds which class; a class that nobody drew replaces, at a random client, one that several hold."""
     holds = np.zeros((clients, kinds), dtype=np.bool_)
     np.put_along_axis(holds, rng.random((clients, kinds)).argsort(axis=1)[:, :k], True, axis=1)
     for orphan in np.flatnonzero(~holds.any(axis=0)):
@@ -93,9 +93,9 @@ def _drawn_classes(kinds: int, clients: int, k: int, rng: np.random.Generator) -
 
 
 def dirichlet(labels: Labels, clients: int, rng: np.random.Generator, alpha: float = 0.3, least: int = 10) -> Integers:
-    """Cut each class by proportions from Dirichlet(alpha, ..., alpha): the smaller alpha, the less alike the clients.
+    """Cut each class by proportions from Dirichlet(alpha, ..., alpha): the smaller alpha, the more clients differ.
 
-    A client left with fewer than `least` examples is topped up with random ones of those that hold more.
+    A client with fewer than `least` examples gets random ones from clients that hold more.
     """
     if not 0 < alpha <= 1e6:
         raise InvalidInput(f"partition dirichlet: alpha must be above 0 and at most 1e6, got {alpha}")
@@ -109,7 +109,9 @@ def dirichlet(labels: Labels, clients: int, rng: np.random.Generator, alpha: flo
 
 
 def _topped_up(owner: Integers, clients: int, least: int, rng: np.random.Generator) -> Integers:
-    """Give what clients miss to `least` from what others hold beyond it, drawn at random, so large ones stay large."""
+    """Fill clients up to `least` with examples that others hold beyond it, drawn at random, so that large ones stay
+    large.
+    """
     sizes = np.bincount(owner, minlength=clients)
     missing = np.maximum(least - sizes, 0)
     if not missing.any():

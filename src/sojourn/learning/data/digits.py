@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits that come with scikit-learn: small enough to learn in seconds, real enough to differ."""
+"""The 1,797 handwritten digits that come with scikit-learn: real data, small enough to learn in seconds."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A Dataset from what people have: arrays, pairs of arrays, or any map-style PyTorch dataset."""
+"""Make a Dataset from pairs of arrays or from any map-style PyTorch dataset."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset, held_out
 from sojourn.machine_memory import check_memory
 
-TESTED = 0.2  # share of the examples that the model is judged by, where no others are given
+TESTED = 0.2  # share of the examples that is held out for testing if no test examples are given
 WAYS = "a Dataset, a pair of arrays (x, y), or a map-style PyTorch dataset of such pairs"
 
 
@@ -21,11 +21,11 @@ def dataset_of(
     classes: int | None = None,
     owner: ArrayLike | None = None,
 ) -> Dataset:
-    """A Dataset from `given`, to learn from, and `test`, to judge by.
+    """Make a Dataset from training examples `given` and test examples `test`.
 
     Each is a pair of arrays or tensors (x, y), or a map-style PyTorch dataset whose items are such pairs. Without
-    `test` every fifth example of each class is held out. Labels that are whole numbers, one each, are classes unless
-    `classes=0` says that they are values. `owner` names the client that each example to learn from belongs to.
+    `test` every fifth example of each class is held out. Labels that are whole numbers, one per example, count as
+    classes; `classes=0` says that they are values. `owner` gives the client that each training example belongs to.
 
     >>> import numpy as np
     >>> data = dataset_of((np.arange(20.0).reshape(10, 2), np.arange(10) % 2))
@@ -34,12 +34,12 @@ def dataset_of(
     """
     if isinstance(given, Dataset):
         if test is not None or owner is not None or classes is not None:
-            raise InvalidInput("a Dataset holds its test examples, classes and owners; leave them out beside one")
+            raise InvalidInput("a Dataset holds its own test examples, classes and owners; leave these out")
         return given
     x, y = _pair("data", given)
     many = _classes(y) if classes is None else classes
     if classes == 0 and y.ndim == 1:
-        y = y.astype(np.float32)  # values, though they are whole numbers
+        y = y.astype(np.float32)  # values, although they are whole numbers
     kept: NDArray[Any] = np.ones(len(x), dtype=np.bool_)
     if test is None:
         group = y if many else np.zeros(len(x), dtype=np.int64)
@@ -68,7 +68,7 @@ def _pair(what: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _items(what: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """All items of a map-style dataset, in memory."""
+    """Read all items of a map-style dataset into memory."""
     many = len(given)
     if many == 0:
         raise InvalidInput(f"{what} must hold at least one example, got none")
@@ -84,19 +84,21 @@ def _items(what: str, given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         x, y = _array(what, x), _array(what, y)
         if x.shape != example.shape or y.shape != label.shape:
             shapes = f"{x.shape} with {y.shape}, the first has {example.shape} with {label.shape}"
-            raise InvalidInput(f"items of {what} must have one shape, number {row} has {shapes}; pad or cut them")
+            raise InvalidInput(
+                f"items of {what} must all have the same shape, number {row} has {shapes}; pad or cut them"
+            )
         xs, ys = _wide_enough(xs, x), _wide_enough(ys, y)
         xs[row], ys[row] = x, y
     return xs, ys
 
 
 def _wide_enough(rows: NDArray[Any], one: NDArray[Any]) -> NDArray[Any]:
-    """Rows that can hold one more as it is: a 0 may come before a 0.5."""
+    """Return rows of a dtype that can also hold this item: a 0 may come before a 0.5."""
     return rows if rows.dtype == one.dtype else rows.astype(np.result_type(rows, one))
 
 
 def _array(what: str, value: Any) -> NDArray[Any]:
-    """Tensors, images and lists as arrays; an image of PIL has its channels last, and is turned around."""
+    """Return tensors, images and lists as arrays; the channels of a PIL image are moved to the front."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     picture = hasattr(value, "getbands")
@@ -109,12 +111,12 @@ def _array(what: str, value: Any) -> NDArray[Any]:
 
 
 def _classes(labels: NDArray[Any]) -> int:
-    """How many classes labels name; 0 where they are values."""
+    """Return the number of classes in the labels; 0 if they are values."""
     if labels.ndim != 1 or labels.dtype.kind not in "iub" or labels.size == 0:
         return 0
     if labels.min() < 0:
         raise InvalidInput(
             f"labels that are whole numbers are classes, numbered from 0, got {labels.min()}; number them from 0, "
-            "or say classes=0 (Dataset.of) where they are values"
+            "or give classes=0 (Dataset.of) if they are values"
         )
     return int(labels.max()) + 1

@@ -1,4 +1,4 @@
-"""Datasets and problems by their text form, as the command line and configuration files name them."""
+"""Load datasets and problems from their text form, as used on the command line and in configuration files."""
 
 from collections.abc import Callable
 
@@ -26,12 +26,12 @@ _PROBLEMS: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logisti
 
 
 def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
-    """The dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
+    """Return the dataset of a text: `digits`, `quadratic(dimension=10)`, `logistic(...)`, or `package.module:function`.
 
-    The function is yours and returns a Dataset, or what `dataset_of` makes one of; it may take arguments,
-    `package.module:function(size=100)`. `digits(validation=0.2)` judges by a share of the
-    training examples instead of the test set, to choose a step size by. So do the images: `fashion-mnist`,
-    `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` is told of downloads and
+    The function is yours and returns a Dataset, or something from which `dataset_of` makes one; it may take arguments,
+    `package.module:function(size=100)`. `digits(validation=0.2)` tests on a share of the training examples instead of
+    the test set, for example to choose a step size. The images have the same option: `fashion-mnist`,
+    `cifar10(folder=/some/where, validation=0.1)`, `tiny-imagenet(per_class=100)`; `watch` reports downloads and
     decoding (see `sojourn.learning.data.images.load`).
 
     >>> load_dataset("quadratic(dimension=3, clients=2, examples=5)").train_x.shape
@@ -48,7 +48,7 @@ def load_dataset(text: str, watch: Watch | None = None) -> Dataset:
 
 
 def load_problem(text: str) -> Problem:
-    """The problem of a text, `quadratic(...)` or `logistic(...)`: its dataset and its known constants.
+    """Return the problem of a text, `quadratic(...)` or `logistic(...)`, with its dataset and its known constants.
 
     >>> load_problem("quadratic(largest=4, condition=2, dimension=2)").smoothness
     4.0

@@ -1,4 +1,4 @@
-"""Partition: who holds which examples."""
+"""Partition: which client holds which examples."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _CHOICES: dict[str, Options] = {**{name: options for name, (_, options) in DEALE
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Disjoint examples for each client, at least one each.
+    """The examples of each client: disjoint, at least one per client.
 
     >>> shared = Partition.by_owner([0, 1, 0, 1, 1])
     >>> shared.of(1)
@@ -32,9 +32,9 @@ class Partition:
     order: Integers
     """Example numbers, those of client 0 first."""
     start: Integers
-    """Where each client's examples start in `order`, and after the last client its length."""
+    """Where each client's examples begin in `order`, and at the end the length of `order`."""
     name: str = "given"
-    """How it was made."""
+    """Name of the way in which it was made."""
 
     def __post_init__(self) -> None:
         for key in ("order", "start"):
@@ -55,7 +55,7 @@ class Partition:
 
     @classmethod
     def by_owner(cls, owner: ArrayLike, clients: int | None = None, name: str = "natural") -> "Partition":
-        """The partition in which example j belongs to client `owner[j]`."""
+        """Make the partition in which example j belongs to client `owner[j]`."""
         holder = np.asarray(owner, dtype=np.int64)
         if holder.size == 0:
             raise InvalidInput(f"partition {name}: there must be at least one example, got none")
@@ -75,17 +75,17 @@ class Partition:
 
     @property
     def sizes(self) -> Integers:
-        """Examples of each client."""
+        """Number of examples of each client."""
         return np.diff(self.start)
 
     def of(self, client: int) -> Integers:
-        """Numbers of the examples of one client."""
+        """Return the numbers of the examples of one client."""
         if not 0 <= client < self.clients:
             raise InvalidInput(f"client must be a number from 0 to {self.clients - 1}, got {client}")
         return self.order[self.start[client] : self.start[client + 1]]
 
     def table(self, labels: ArrayLike, classes: int) -> Integers:
-        """Examples of each class that each client holds, one row a client."""
+        """Return how many examples of each class each client holds, one row per client."""
         values = np.asarray(labels)
         examples = int(self.order.max()) + 1
         if values.ndim != 1 or values.size < examples:
@@ -99,17 +99,17 @@ class Partition:
 
     @cached_property
     def hash(self) -> str:
-        """Fingerprint of who holds what; the name does not count."""
+        """Fingerprint of which client holds what; the name does not count."""
         return hashlib.sha256(self.start.tobytes() + self.order.tobytes()).hexdigest()[:16]
 
 
 def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: ArrayLike | None = None) -> Partition:
-    """Deal the examples with these labels to the clients; the same seed deals the same way.
+    """Deal the examples with these labels to the clients, and return the Partition; the same seed gives the same one.
 
     The text is `iid`, `iid(sizes=power(exponent=1.5, least=10))`, `classes(k=7)`, `dirichlet(alpha=0.3, least=10)` or
-    `shards(k=2)` (see `sojourn.learning.data.dealing`), `natural`: by the dataset's own `owner`, or
-    `package.module:function(key=value)`: yours, called with the labels, the number of clients and a NumPy generator,
-    returns the client of each example.
+    `shards(k=2)` (see `sojourn.learning.data.dealing`), `natural` (by the dataset's `owner`), or your own
+    `package.module:function(key=value)`, which is called with the labels, the number of clients and a NumPy generator,
+    and returns the client of each example.
 
     >>> partition("shards(k=1)", [0, 1, 0, 1], clients=2, seed=0).table([0, 1, 0, 1], classes=2)
     array([[0, 2],
@@ -136,7 +136,7 @@ def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: Arra
 
 
 def _checked(name: str, dealt: ArrayLike, examples: int) -> ArrayLike:
-    """What a function of the user's own has dealt."""
+    """Check and return what a user's function has dealt."""
     owner = np.asarray(dealt)
     if owner.shape != (examples,) or owner.dtype.kind not in "iu":
         raise InvalidInput(

@@ -1,12 +1,12 @@
-"""Problem: a dataset with a loss so plain that the constants of convergence theory are known exactly.
+"""Problem: a dataset with a loss so simple that the constants of convergence theory are known exactly.
 
 A model is a vector w. Client i holds the examples j in D_i; its loss f_i is the mean over them of l(w, j), and the
 objective is f(w) = sum_i q_i f_i(w), with q_i = 1/n where no weights are given.
 
-L         smoothness      each f_i has gradients that change by at most L times the way
+L         smoothness      the gradient of each f_i changes by at most L times the distance
 sigma^2   noise           E |stochastic gradient - gradient of f_i|^2 for a batch of client i
 G^2       dissimilarity   largest |gradient of f_i - gradient of f|^2
-A         gap             f(w) - least f
+A         gap             f(w) - min f
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ class Problem(ABC):
 
     @abstractmethod
     def example_gradients(self, w: Floats, rows: Integers | slice) -> Floats:
-        """Gradient of each of these losses, one row an example."""
+        """Return the gradient of each of these losses, one row per example."""
 
     @abstractmethod
     def optimum(self, weights: ArrayLike | None = None) -> Floats:
@@ -48,7 +48,7 @@ class Problem(ABC):
 
     @cached_property
     def partition(self) -> Partition:
-        """Who holds which examples, by construction."""
+        """The partition of the examples, by their owners."""
         if self.dataset.owner is None:
             raise InvalidInput(
                 f"a problem needs owners of its examples, dataset {self.dataset.name} has none; give owner"
@@ -98,17 +98,17 @@ class Problem(ABC):
         return float(np.square(gradients - self.client_weights(weights) @ gradients).sum(axis=1).max())
 
     def gap(self, w: Floats | None = None, weights: ArrayLike | None = None) -> float:
-        """A: by how much the loss at w (zero where not given) is above the least."""
+        """Return A: how far the loss at w (by default at zero) is above the minimum."""
         start = np.zeros(self.dimension) if w is None else w
         return self.loss(start, weights) - self.loss(self.optimum(weights), weights)
 
     def client_weights(self, weights: ArrayLike | None = None) -> Floats:
-        """The clients' weights q in the objective; equal where not given."""
+        """Return the clients' weights q in the objective; by default equal."""
         clients = self.partition.clients
         values = np.full(clients, 1 / clients) if weights is None else np.asarray(weights, dtype=np.float64)
         if values.shape != (clients,) or not (values >= 0).all() or not abs(values.sum() - 1) < 1e-9:
             raise InvalidInput(
-                f"weights must be {clients} non-negative numbers, one a client, with sum 1, got {values}"
+                f"weights must be {clients} non-negative numbers, one per client, with sum 1, got {values}"
             )
         return values
 

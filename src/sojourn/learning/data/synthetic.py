@@ -36,12 +36,12 @@ class Quadratic(Problem):
 
     @cached_property
     def means(self) -> Floats:
-        """Mean b_i of each client's points, where its own loss is least; one row a client."""
+        """Mean b_i of each client's points, where its own loss is least; one row per client."""
         return np.array([self.points[self.partition.of(i)].mean(axis=0) for i in range(self.partition.clients)])
 
     @cached_property
     def covariances(self) -> Floats:
-        """Covariance of each client's points around their mean, one matrix a client."""
+        """Covariance of each client's points around their mean, one matrix per client."""
         centred = [self.points[self.partition.of(i)] - mean for i, mean in enumerate(self.means)]
         return np.array([points.T @ points / len(points) for points in centred])
 
@@ -55,7 +55,7 @@ class Quadratic(Problem):
         return 0.5 * np.square(w - self.points[rows]) @ self.curvature
 
     def example_gradients(self, w: Floats, rows: Integers | slice) -> Floats:
-        """H (w - x_j), one row a point."""
+        """Return H (w - x_j), one row per point."""
         return (w - self.points[rows]) * self.curvature
 
     def optimum(self, weights: ArrayLike | None = None) -> Floats:
@@ -99,12 +99,14 @@ class Logistic(Problem):
         return np.logaddexp(0, -self._signed[rows] @ w) + self.l2 / 2 * (w @ w)
 
     def example_gradients(self, w: Floats, rows: Integers | slice) -> Floats:
-        """Gradient of each of these losses, one row an example."""
+        """Gradient of each of these losses, one row per example."""
         x = self._signed[rows]
         return -np.exp(-np.logaddexp(0, x @ w))[:, None] * x + self.l2 * w
 
     def optimum(self, weights: ArrayLike | None = None) -> Floats:
-        """By Newton's method, until the gradient is below 1e-12; steps are halved while they do not shorten it."""
+        """Find it by Newton's method until the gradient is below 1e-12; a step is halved until it
+        reduces the gradient.
+        """
         share, w = self._example_weights(weights), np.zeros(self.dimension)
         gradient = self.gradient(w, weights)
         for _ in range(NEWTON_STEPS):
@@ -133,7 +135,7 @@ def quadratic(
     noise: float = 1.0,
     seed: int = 0,
 ) -> Quadratic:
-    """Points of each client around a centre of its own.
+    """Make a quadratic problem: each client has points around its own centre.
 
     The eigenvalues of H fall evenly on a logarithmic scale from `largest` to `largest / condition`; coordinates of the
     centres have standard deviation `heterogeneity`, those of the `examples` points of each client around it `noise`.
@@ -164,10 +166,10 @@ def logistic(
     angle: float = 0.5,
     seed: int = 0,
 ) -> Logistic:
-    """The same two classes for all clients, each of which sees them turned and moved in its own way.
+    """Make a logistic problem: all clients have the same two classes, rotated and shifted differently for each client.
 
     Feature k has standard deviation k^-1/2 and labels follow a common random model. Then each client's examples are
-    turned by up to `angle` radians in a random plane and moved by a vector with standard deviation `shift`.
+    rotated by up to `angle` radians in a random plane and shifted by a vector with standard deviation `shift`.
     """
     _at_least(1, "logistic", dimension=dimension, clients=clients, examples=examples)
     _at_least(0, "logistic", shift=shift, angle=angle)
@@ -190,7 +192,7 @@ def logistic(
 
 
 def _turn(dimension: int, angle: float, rng: np.random.Generator) -> Floats:
-    """Rotation by a random angle, at most `angle`, in a random plane; in one dimension there is no plane to turn in."""
+    """Return a rotation by a random angle, at most `angle`, in a random plane; the identity in one dimension."""
     if dimension == 1:
         return np.eye(1)
     plane, _ = np.linalg.qr(rng.standard_normal((dimension, 2)))
@@ -200,13 +202,13 @@ def _turn(dimension: int, angle: float, rng: np.random.Generator) -> Floats:
 
 
 def _rows(points: Floats) -> NDArray[np.float32]:
-    """One row a point, in the precision in which they are learnt from."""
+    """Return the points as rows, in the precision of training."""
     with np.errstate(over="ignore", invalid="ignore"):
         return points.reshape(-1, points.shape[-1]).astype(np.float32)
 
 
 def _tests(examples: int) -> int:
-    """Test examples of a client: a quarter of what it trains on."""
+    """Return the number of test examples of a client: a quarter of its training examples."""
     return max(1, examples // 4)
 
 
@@ -219,6 +221,6 @@ def _at_least(low: int, what: str, **values: float) -> None:
 
 
 def _check_room(what: str, dimension: int, clients: int, examples: int) -> None:
-    """Numbers of eight bytes, a few times over; and a matrix for each turn of the logistic problem."""
+    """Check the memory: a few arrays of eight-byte numbers, and a matrix per rotation of the logistic problem."""
     numbers = dimension * (4 * clients * examples + (2 * dimension if what == "logistic" else 0))
     check_memory(8 * numbers, f"dataset {what}", "lower its dimension, clients or examples")

@@ -1,1 +1,1 @@
-"""Who computes: one by one, in waves, on a GPU."""
+"""Computing the local work of tasks: one by one, in waves, on a GPU."""

@@ -1,7 +1,7 @@
-"""Augmentation: random crops and flips of images, a matter of (task, local step) alone.
+"""Augmentation: random crops and flips of images, which depend only on (task, local step).
 
 `crop(pad=4)` pads an image with zeros and cuts its size out of it anywhere, `flip` mirrors half of them, `crop-flip`
-does both. What happens to an image is drawn on the processor; pixels move on the device, many tasks' at once.
+does both. The random numbers are drawn on the CPU; pixels are moved on the device, for many tasks at once.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _OPTIONS = {"none": {}, "flip": {}, "crop": {"pad": int}, "crop-flip": {"pad": i
 
 @dataclass(frozen=True)
 class Augment:
-    """What may happen to an image.
+    """How images may be changed at random.
 
     >>> Augment.parse("crop-flip(pad=2)")
     Augment(pad=2, flip=True)
@@ -50,15 +50,17 @@ class Augment:
         return self.pad == 0 and not self.flip
 
     def draws(self, keys: list[int], step: int, size: int) -> Integers:
-        """Row and column where each image of each task is cut out, and whether it is mirrored: [3, tasks * size]."""
+        """Return row and column where each image of each task is cut out, and whether it is mirrored: [3, tasks *
+        size].
+        """
         return _draws(np.array(keys, dtype=np.int64).view(np.uint64), step, size, self.pad, self.flip)
 
     def padded(self, images: Tensor) -> Tensor:
-        """Images with room around them."""
+        """Return the images with zeros around them."""
         return torch.nn.functional.pad(images, (self.pad,) * 4) if self.pad else images
 
     def cut(self, padded: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """The images of these numbers as the draws have them."""
+        """Return the images with these numbers, cut and mirrored as drawn."""
         height, width = (length - 2 * self.pad for length in padded.shape[2:])
         down = torch.arange(height, device=padded.device)
         right = torch.arange(width, device=padded.device)

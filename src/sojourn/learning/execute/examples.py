@@ -1,4 +1,4 @@
-"""Examples: a dataset on a device, and how its rows become input of a model."""
+"""Examples: a dataset on a device, and how its rows become the input of a model."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class Examples:
         augment: Augment | None = None,
         integers: bool = True,
     ) -> None:
-        """`integers` stay what they are, for a model that looks them up; without it they are numbers like others."""
+        """With `integers`, integers stay integers, for a model with embeddings; without it they become floats."""
         self.dataset, self._dtype, self._device = dataset, dtype, device or torch.device("cpu")
         self._integers = integers
         self._augment = augment or Augment()
@@ -41,17 +41,17 @@ class Examples:
 
     @property
     def augmented(self) -> bool:
-        """Whether examples are changed at random before they are learnt from."""
+        """Whether training examples are augmented at random."""
         return not self._augment.nothing
 
     def _placed(self, examples: NDArray[Any]) -> Tensor:
-        """On the device, pixels and integers as they are, everything else as the model's numbers."""
+        """Put examples on the device: pixels and integers as they are, everything else in the model's dtype."""
         kept = {np.dtype(np.uint8): torch.uint8, np.dtype(np.int64): torch.int64 if self._integers else self._dtype}
         dtype = kept.get(examples.dtype, self._dtype)
         return torch.as_tensor(np.array(examples), dtype=dtype, device=self._device)
 
     def _scale(self) -> tuple[Tensor, Tensor] | None:
-        """(pixel/255 - mean)/std as pixel * factor + offset, by channel; None where they are used as they are."""
+        """Return (pixel/255 - mean)/std as pixel * factor + offset, by channel; None if pixels are not scaled."""
         dataset = self.dataset
         if dataset.mean is None or dataset.std is None:
             return None
@@ -61,22 +61,22 @@ class Examples:
         return factor.to(self._device, self._dtype), offset.to(self._device, self._dtype)
 
     def scaled(self, x: Tensor) -> Tensor:
-        """Examples as the model takes them."""
+        """Return the examples as the model takes them."""
         if not self._pixels:
             return x
         values = x.to(self._dtype)
         return values if self._affine is None else torch.addcmul(self._affine[1], values, self._affine[0])
 
     def batch(self, rows: Integers, key: int, step: int) -> tuple[Tensor, Tensor]:
-        """Examples by their numbers, for the local step of the task that has this key."""
-        if self._augment.nothing and not self._pixels:  # the usual small case, kept short
+        """Return the examples with these numbers, for a local step of the task that has this key."""
+        if self._augment.nothing and not self._pixels:  # fast path of the usual small case
             index = torch.from_numpy(rows).to(self._device)
             return self.x.index_select(0, index), self.y.index_select(0, index)
         x, y = self.stack([rows], [key], step)
         return x[0], y[0]
 
     def stack(self, rows: list[Integers], keys: list[int], step: int) -> tuple[Tensor, Tensor]:
-        """The same for several tasks with batches of one size: their number comes first in the shape."""
+        """Return the same for several tasks with batches of one size; the first axis is the task."""
         numbers = np.concatenate(rows)
         if self._augment.nothing:
             index = self._sent(numbers)
@@ -88,6 +88,6 @@ class Examples:
         return x.view(len(rows), -1, *x.shape[1:]), y.view(len(rows), -1, *y.shape[1:])
 
     def _sent(self, numbers: Integers) -> Tensor:
-        """On the device, without waiting for it."""
+        """Copy to the device without waiting for it."""
         here = torch.from_numpy(numbers)
         return here.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else here

@@ -1,7 +1,7 @@
-"""Executors: who computes what tasks are worth, one by one or many at a time.
+"""Executors: they compute the local work of tasks, one by one or many at a time.
 
-The timing of a run does not depend on the gradients. So when an update is needed, every task that has been dispatched
-and is not yet computed can be computed with it: a wave. Runs with other seeds or algorithms add theirs to it.
+The timing of a run does not depend on the gradients. So when an update is needed, all dispatched tasks that are not yet
+computed can be computed with it; this is a wave. Runs with other seeds or algorithms add their tasks to it.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class Job(NamedTuple):
-    """The local work of one task, ready to be done."""
+    """The local work of one task, ready to be computed."""
 
     start: Tensor
     """The model to begin from."""
@@ -30,22 +30,22 @@ class Job(NamedTuple):
     step_size: float
     """Step size of the local steps."""
     key: int
-    """Names the task's chance: augmentation and dropout."""
+    """Random key of the task, for augmentation and dropout."""
 
 
 class Executor(Protocol):
-    """Something that does jobs."""
+    """Computes jobs."""
 
     @property
     def waves(self) -> bool:
-        """Whether it wants all that can be done, not only what is needed next."""
+        """Whether it wants all jobs that can be computed, not only those needed next."""
 
     def compute(self, jobs: Sequence[Job]) -> list[Update]:
-        """Do the jobs."""
+        """Compute the jobs."""
 
 
 class OneByOne:
-    """Every job by itself, the same bits whatever else there is to do."""
+    """Computes every job separately; its bits do not depend on other jobs."""
 
     waves = False
 
@@ -53,7 +53,7 @@ class OneByOne:
         self._model, self._examples, self._local = model, examples, local
 
     def compute(self, jobs: Sequence[Job]) -> list[Update]:
-        """Do the jobs in their order."""
+        """Compute the jobs in their order."""
         self._model.prepare()
         return [self._do(job) for job in jobs]
 
@@ -66,11 +66,11 @@ class OneByOne:
 
 
 Course = Generator[list[Job], list[Update], Result]
-"""A run that hands out jobs, is sent their updates, and ends with a result."""
+"""A generator that yields jobs, receives their updates, and ends with a result."""
 
 
 def run_courses(courses: Sequence[tuple[Course[Result], Executor]]) -> list[Result]:
-    """Let several runs go on together, those with the same executor in common waves; returns their results."""
+    """Advance several runs together, those with the same executor in common waves; return their results."""
     results: dict[int, Result] = {}
     wanted: dict[int, list[Job]] = {}
 

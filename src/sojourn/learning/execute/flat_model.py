@@ -2,8 +2,8 @@
 
 A model in flight is then one tensor, an update is one tensor, and every algorithm is arithmetic on vectors. The
 module's parameters are views of the vector `params`, their gradients views of `grad`, and floating-point buffers
-(running means and variances of BatchNorm) views of `stats`. Other buffers, counters, begin every task as they were.
-Parameters that need no gradient are not part of the vector: nobody moves them.
+(running means and variances of BatchNorm) views of `stats`. Other buffers, such as counters, are reset before every
+task. Parameters that need no gradient are not part of the vector and never change.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class FlatModel:
         self.names, parameters = [name for name, _ in trained], [one for _, one in trained]
         first = parameters[0]
         self.channels_last = first.is_cuda
-        """Whether the kernels of convolutions lie in the vector with their channels last, as GPUs like them."""
+        """Whether convolution kernels lie in the vector with their channels last, which is fast on GPUs."""
         self.shapes = [parameter.shape for parameter in parameters]
         self.params = self.flatten([parameter.detach() for parameter in parameters])
         self.grad = torch.zeros_like(self.params)
@@ -71,22 +71,24 @@ class FlatModel:
         self._one = torch.ones((), dtype=first.dtype, device=first.device)
         found = any(isinstance(part, _RANDOM) for part in module.modules())
         self.random = found if chance is None else chance
-        """Whether the module rolls dice, so that every task must set them; None = look for layers known to."""
+        """Whether the module uses random numbers, so that every task must set their seed; None = look for layers known
+        to.
+        """
 
     def flatten(self, parts: Sequence[Tensor]) -> Tensor:
-        """One vector of the parameters, or of what has their shapes."""
+        """Return one vector of the parameters, or of tensors with their shapes."""
         if self.channels_last:
             parts = [part.permute(0, 2, 3, 1) if part.dim() == 4 else part for part in parts]
         return torch.cat([part.reshape(-1) for part in parts])
 
     def parts(self, flat: Tensor) -> list[Tensor]:
-        """The parameters as views of a vector, or of many vectors stacked."""
+        """Return the parameters as views of a vector, or of many stacked vectors."""
         many, sizes = flat.shape[:-1], [shape.numel() for shape in self.shapes]
         pieces = zip(torch.split(flat, sizes, dim=-1), self.shapes, strict=True)
         return [_kernel(piece, shape) if self.channels_last else piece.view(*many, *shape) for piece, shape in pieces]
 
     def stat_parts(self, flat: Tensor) -> list[Tensor]:
-        """The statistics as views of a vector, or of many vectors stacked."""
+        """Return the statistics as views of a vector, or of many stacked vectors."""
         pieces = torch.split(flat, [shape.numel() for shape in self._stat_shapes], dim=-1)
         return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self._stat_shapes, strict=True)]
 
@@ -96,25 +98,25 @@ class FlatModel:
         return self.params.numel()
 
     def at(self, params: Tensor, stats: Tensor | None = None) -> nn.Module:
-        """The module with these parameters and statistics, for evaluation; they are copied in."""
+        """Return the module with these parameters and statistics copied into it, for evaluation."""
         self.params.copy_(params)
         self.begin(stats)
         return self.module
 
     def prepare(self) -> None:
-        """Set the precision of products on a GPU, which belongs to the process, to that of this model."""
+        """Set the precision of products on a GPU, a setting of the whole process, to that of this model."""
         if self.params.is_cuda:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self._tensor_float
 
     def begin(self, stats: Tensor | None) -> None:
-        """Set the statistics, and the counters back."""
+        """Set the statistics, and reset the counters."""
         if stats is not None and self.stats.numel():
             self.stats.copy_(stats)
         for counter, first in self._counters:
             counter.copy_(first)
 
     def gradient(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradient of the mean loss over a batch, and the loss. Statistics move on as the module has them do."""
+        """Return the gradient of the mean loss over a batch, and the loss. The module updates its statistics."""
         self.params.copy_(params)
         self.grad.zero_()
         if self.half:
@@ -127,11 +129,11 @@ class FlatModel:
 
 
 def _backward(loss: Tensor, one: Tensor) -> None:
-    """loss.backward(), without its checks of arguments that cannot be wrong here: they cost as much as small layers.
+    """Call loss.backward() without its argument checks, which are not needed here and cost as much as small layers.
 
-    The one private call of PyTorch. With `loss.backward` instead, the replay of a small perceptron takes 1.15 to 1.24
-    times as long as a plain loop, with `torch.autograd.grad` 1.19 to 1.27, with this 1.03 to 1.16 in the same rounds
-    (benchmarks/training.py). Where a PyTorch does not have it, `loss.backward` does the same.
+    This is the only private call of PyTorch. With `loss.backward` instead, the replay of a small perceptron takes 1.15
+    to 1.24 times as long as a plain loop, with `torch.autograd.grad` 1.19 to 1.27, with this 1.03 to 1.16 in the same
+    rounds (benchmarks/training.py). If PyTorch does not have it, `loss.backward` is used.
     """
     if _ENGINE is None:
         loss.backward(one)  # type: ignore[no-untyped-call]

@@ -1,10 +1,11 @@
-"""Gradients of many models on a GPU: captured once, replayed without the host.
+"""Gradients of many models on a GPU: a CUDA graph is captured once and replayed without the host.
 
-A graph belongs to a number of models, a power of two (the rest of the last one idles on old data), and a shape of
-batch. Batches and models are copied into its buffers before it is replayed. How the models of a graph are computed:
+A graph belongs to a number of models, a power of two (unused places of the last one compute on old data), and to a
+shape of batch. Batches and models are copied into its buffers before it is replayed. How the models of a graph are
+computed:
 
-stacked      as one, by kernels that know of the stack: networks of known layers with few channels, in bfloat16
-side by side each by kernels of its own, as PyTorch would, on one of several streams: all others
+stacked      as one, by kernels for stacked models: networks of known layers with few channels, in bfloat16
+side by side each by its own kernels, as in PyTorch, on one of several streams: all others
 
 With `bf16` a graph's models, activations and gradients are bfloat16; what is sent, stored and averaged stays float32.
 """
@@ -21,13 +22,13 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.stacked.network import losses, stackable, stacked_values
 from sojourn.learning.execute.waves import Lossy
 
-MOST = 16  # models in a graph
+MOST = 16  # most models in a graph
 STREAMS = 8
-SHAPES = 8  # of batches that get graphs; clients with few examples may make many more
+SHAPES = 8  # shapes of batches that get graphs; clients with few examples may cause many more
 
 
 class _Graph(NamedTuple):
-    """A captured graph with its buffers; None = it is not captured but computed as it is."""
+    """A captured graph with its buffers; None = not captured, computed directly."""
 
     graph: Any
     params: Tensor
@@ -45,7 +46,7 @@ class Graphs:
         self._model, self._dtype, self._device = model, dtype, model.params.device
         self._graphs: dict[tuple[int, tuple[int, ...]], _Graph] = {}
         self._shapes: set[tuple[int, ...]] = set()
-        self._pool = torch.cuda.graph_pool_handle()  # for the activations of all graphs: one runs at a time
+        self._pool = torch.cuda.graph_pool_handle()  # shared by the activations of all graphs, since one runs at a time
         possible = stackable(model) and dtype == torch.bfloat16
         use = possible if stacked is None else stacked
         self._how: _Stacked | _SideBySide = _Stacked(model) if use else _SideBySide(model)
@@ -53,7 +54,7 @@ class Graphs:
     def __call__(
         self, params: Tensor, stats: Tensor | None, x: Tensor, y: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradients, losses and moved statistics of stacked models on stacked batches."""
+        """Return gradients, losses and updated statistics of stacked models on stacked batches."""
         self._model.prepare()
         rows = len(params)
         gradients = torch.empty(rows, self._model.size, dtype=params.dtype, device=self._device)
@@ -120,11 +121,11 @@ class _Stacked:
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
-        # compiled for the first number of models, then once more for any: torch.compile sees what varies by itself
+        # compiled for the first number of models, then once more for any: torch.compile detects what varies
         self._fused: Any = torch.compile(self._losses)
 
     def warm(self, graph: _Graph) -> None:
-        """Once, before capture."""
+        """Run once, before capture."""
         self.fill(graph)
 
     def fill(self, graph: _Graph) -> None:
@@ -143,7 +144,7 @@ class _Stacked:
 
 
 class _SideBySide:
-    """Each model of a graph by itself, on one of several streams."""
+    """Each model of a graph separately, on one of several streams."""
 
     stats_dtype = None
 
@@ -153,7 +154,7 @@ class _SideBySide:
         self._streams = [torch.cuda.Stream(model.params.device) for _ in range(STREAMS)]  # type: ignore[no-untyped-call]
 
     def warm(self, graph: _Graph) -> None:
-        """Once, before capture: the first model, and the last, which may lie otherwise in memory."""
+        """Run once, before capture: the first model, and the last, which may lie differently in memory."""
         self._one(graph, 0)
         self._one(graph, len(graph.params) - 1)
 
@@ -174,7 +175,7 @@ class _SideBySide:
         graph.losses[row].copy_(loss)
 
     def _gradient(self, flat: Tensor, stats: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradient and loss of one model; its statistics move on."""
+        """Return gradient and loss of one model, and update its statistics."""
         names = [f"module.{name}" for name in self._model.names]
         kept = [name for name, buffer in self._lossy.named_buffers() if buffer.is_floating_point()]
         buffers = dict(zip(kept, self._model.stat_parts(stats), strict=True))
@@ -190,7 +191,7 @@ class _SideBySide:
 
 
 def _without_counters(lossy: Lossy) -> Lossy:
-    """A copy whose BatchNorm layers do not count batches: nothing depends on it, and it cannot be captured."""
+    """Return a copy whose BatchNorm layers do not count batches: the count is not used and cannot be captured."""
     copied = deepcopy(lossy)
     for part in copied.modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.momentum is not None:
@@ -199,7 +200,7 @@ def _without_counters(lossy: Lossy) -> Lossy:
 
 
 def _rows(many: int, vector: Tensor, dtype: torch.dtype) -> Tensor:
-    """A vector many times; rows begin where the memory of a GPU likes to be read from."""
+    """Return a vector many times; rows begin at addresses that a GPU reads fast."""
     size = vector.numel()
     room = torch.zeros(many, -(-size // 128) * 128, dtype=dtype, device=vector.device)
     room[:, :size] = vector
@@ -207,7 +208,7 @@ def _rows(many: int, vector: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _channels_last(many: int, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """A buffer for batches; images lie with their channels last."""
+    """Return a buffer for batches; images lie with their channels last."""
     shape = x.shape[1:]
     if len(shape) != 4:
         return torch.zeros(many, *shape, dtype=dtype, device=x.device)

@@ -1,4 +1,4 @@
-"""Losses and metrics by name, or of the user's own: functions of a model's output and the labels.
+"""Losses and metrics, by name or the user's own: functions of a model's output and the labels.
 
 loss(output, y)     one number, the mean over the batch
 metric(output, y)   the same, or one number for each example
@@ -22,14 +22,14 @@ OfOutput = Callable[[Tensor, Tensor], Any]
 
 
 def _shaped(output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Output and values of one shape; one output of one value may come as a column."""
+    """Return output and values with the same shape; a single output may come as a column."""
     y = y.to(output.dtype)
     if output.shape == (*y.shape, 1):
         output = output.squeeze(-1)
     if output.shape != y.shape:
         raise InvalidInput(
             f"the model's output must have the shape of the labels, {tuple(y.shape)}, got {tuple(output.shape)}; "
-            "change its last layer, or give a loss of your own"
+            "change its last layer, or give your own loss"
         )
     return output, y
 
@@ -59,14 +59,14 @@ def _right_labels(output: Tensor, y: Tensor) -> Tensor:
 
 
 class Metric(NamedTuple):
-    """A number by which a model is judged beside its loss."""
+    """A number that evaluates a model, besides its loss."""
 
     name: str
     """Its column."""
     of: OfOutput
     """Its mean over a batch."""
     finish: Callable[[float], float]
-    """From the mean over all examples to the number that is shown."""
+    """Function from the mean over all examples to the number that is shown."""
 
 
 def _plain(mean: float) -> float:
@@ -93,14 +93,14 @@ _USUAL: dict[str, tuple[str, ...]] = {
 
 
 def usual_loss(module: nn.Module, dataset: Dataset) -> str:
-    """What a model is trained for where nothing is said: its own loss, or what the labels are."""
+    """Return the default loss of a model: its own, or the one that fits the labels."""
     if hasattr(module, "loss"):
         return "own"
     return "cross-entropy" if dataset.classes or dataset.train_y.dtype.kind == "i" else "mse"
 
 
 def loss_of(given: str | OfOutput, module: nn.Module) -> Loss:
-    """The loss of a text or of a function of (output, y), as a function of module and batch."""
+    """Return the loss of a text or of a function of (output, y), as a function of module and batch."""
     if isinstance(given, str) and given == "own":
         if not hasattr(module, "loss"):
             raise InvalidInput(f"loss own needs a model with a method loss(x, y), {type(module).__name__} has none")
@@ -126,7 +126,9 @@ class _Of:
 
 
 def metrics_of(given: str | None, loss: str, dataset: Dataset) -> tuple[Metric, ...]:
-    """The metrics of a text, `mae, mine:f1`; without one those usual for the loss, where there are no classes."""
+    """Return the metrics of a text, `mae, mine:f1`; without a text, the usual ones for the loss if there are no
+    classes.
+    """
     if given is None:
         return () if dataset.classes else tuple(METRICS[name] for name in _USUAL.get(loss, ()))
     found = []
@@ -136,12 +138,12 @@ def metrics_of(given: str | None, loss: str, dataset: Dataset) -> tuple[Metric, 
         found.append(named if isinstance(named, Metric) else Metric(column, named, _plain))
     names = [metric.name for metric in found]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"metrics must have names of their own, got {', '.join(names)}")
+        raise InvalidInput(f"metrics must have different names, got {', '.join(names)}")
     return tuple(found)
 
 
 def mean_of(metric: Metric, output: Tensor, y: Tensor) -> float:
-    """A metric's mean over a batch, whatever its function returned."""
+    """Return a metric's mean over a batch, from one number or one per example."""
     given = metric.of(output, y)
     try:
         value = torch.as_tensor(given).double()

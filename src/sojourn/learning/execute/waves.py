@@ -1,8 +1,8 @@
 """Waves: the local work of many tasks at once, as arithmetic on stacked models.
 
-A wave is split where it has more than `most` tasks, or batches of different sizes. Each row of a stack is one task's
-model; rows whose task has fewer local steps than others rest at the end of the stack. Where stacks cost more than they
-save, as short ones do on a processor, their tasks are computed one by one.
+A wave is split if it has more than `most` tasks, or batches of different sizes. Each row of a stack is one task's
+model; tasks with fewer local steps than others are at the end of the stack and stop earlier. If stacks cost more than
+they save, as short ones do on a CPU, their tasks are computed one by one.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,13 @@ from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.replay.local import Local, Update
 
 Gradients = Callable[[Tensor, Tensor | None, Tensor, Tensor], tuple[Tensor, Tensor, Tensor | None]]
-"""From stacked models [tasks, size], their statistics and batches [tasks, examples, ...] to stacked gradients, losses
-[tasks] and moved statistics."""
+"""A function from stacked models [tasks, size], their statistics and batches [tasks, examples, ...] to stacked
+gradients, losses [tasks] and updated statistics.
+"""
 
 
 class Waves:
-    """Many jobs at a time; models must have no chance of their own."""
+    """Computes many jobs at a time; models must not use random numbers."""
 
     waves = True
 
@@ -40,7 +41,7 @@ class Waves:
         self.most, self.least, self._single = most, least, single
 
     def compute(self, jobs: Sequence[Job]) -> list[Update]:
-        """Do the jobs, those with batches of one size together, longer ones first."""
+        """Compute the jobs, those with batches of one size together, longer ones first."""
         order = sorted(range(len(jobs)), key=lambda i: (_batch_size(jobs[i]), -len(jobs[i].rows), i))
         updates: dict[int, Update] = {}
         for _, group in groupby(order, key=lambda i: _batch_size(jobs[i])):
@@ -91,7 +92,7 @@ def _updates(
     losses: Tensor,
     stats: Tensor | None,
 ) -> list[Update]:
-    """Each update with memory of its own: the stack can go before the last of them is used."""
+    """Return each update with its own memory, so that the stack can be freed before the last of them is used."""
     moved: Sequence[Tensor | None] = [None] * len(jobs) if stats is None else stats.unbind()
     rows = zip(jobs, gradients, deltas, losses.unbind(), moved, strict=True)
     return [
@@ -105,7 +106,7 @@ def _own(row: Tensor | None) -> Tensor | None:
 
 
 def _sent(numbers: Sequence[object], like: Tensor) -> Tensor:
-    """Numbers on a tensor's device, without waiting for it."""
+    """Copy numbers to a tensor's device without waiting for it."""
     here = torch.tensor(numbers, dtype=like.dtype)
     return here.pin_memory().to(like.device, non_blocking=True) if like.is_cuda else here
 

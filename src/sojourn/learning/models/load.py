@@ -1,4 +1,4 @@
-"""Models by their text form."""
+"""Make models from their text form."""
 
 import copy
 from typing import Any
@@ -26,17 +26,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 _MADE = {"logistic": logistic, "mlp": mlp, "cnn": cnn, "resnet20": resnet20, "resnet18": resnet18}
 MOST_LAYERS, MOST_WIDTH = 1000, 10**9
-COPIES = 4  # of a model, at the least: its parameters, the first ones, a gradient, an update
-_LEAST = {"cnn": 4, "resnet20": 8, "resnet18": 8}  # sides of an image
+COPIES = 4  # fewest copies of a model in memory: its parameters, the first ones, a gradient, an update
+_LEAST = {"cnn": 4, "resnet20": 8, "resnet18": 8}  # smallest side of an image
 
 
 def load_model(text: str, dataset: Dataset, data_text: str, seed: int, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """The model of a text: `logistic`, `mlp(hidden=64)`, `cnn(channels=16, norm=group)`, or `package.module:function`.
+    """Return the model of a text: `logistic`, `mlp(hidden=64)`, `cnn(channels=16, norm=group)`, or
+    `package.module:function`.
 
     `resnet20(norm=group, width=16)` and `resnet18(norm=group, width=64, stem=plain)` are for larger images; norm is
     group, batch or none, stem plain or pooled. `problem` is the model that belongs to a quadratic or logistic problem.
-    The function is yours, takes the Dataset, and what stands in brackets, and returns a module from examples to
-    outputs, or one with a method `loss(x, y)`. The seed alone decides the first parameters.
+    The function is yours; it takes the Dataset and the arguments in brackets, and returns a module from examples to
+    outputs, or one with a method `loss(x, y)`. Only the seed decides the first parameters.
     """
     with torch.random.fork_rng(devices=[]):
         if ":" not in text:
@@ -69,7 +70,7 @@ def _make(text: str, dataset: Dataset, data_text: str) -> nn.Module:
 
 
 def _check_size(text: str, dataset: Dataset, data_text: str, dtype: torch.dtype) -> None:
-    """Refuse a model that does not fit the memory: it is made without any first."""
+    """Raise an error if a model does not fit into memory; it is first built without allocating any."""
     try:
         with torch.device("meta"):
             numbers = sum(one.numel() for one in _make(text, dataset, data_text).parameters())
@@ -96,7 +97,7 @@ def _check_images(name: str, dataset: Dataset, options: dict[str, Any]) -> None:
 
 def _from_function(text: str, dataset: Dataset) -> nn.Module:
     found = own_call("model", text, dataset)
-    found = copy.deepcopy(found) if text.startswith(OBJECT) else found  # the program's own stays as it is
+    found = copy.deepcopy(found) if text.startswith(OBJECT) else found  # the program's own module is not changed
     if not isinstance(found, nn.Module):
         raise InvalidInput(f"model {text}: the function must return a torch module, got {type(found).__name__}")
     if not any(True for _ in found.parameters()):

@@ -15,8 +15,8 @@ from sojourn.learning.models.small import normalisation
 def resnet20(dataset: Dataset, norm: str = "group", width: int = 16) -> nn.Module:
     """Three stages of three blocks, of 1, 2 and 4 times the width.
 
-    Where a stage halves the image, the shortcut has no parameters (option A of the paper): every other pixel, and zeros
-    for the channels that are new. With three input channels, ten classes and width 16: 269,722 parameters.
+    If a stage halves the image, the shortcut has no parameters (option A of the paper): it takes every other pixel, and
+    zeros for the new channels. With three input channels, ten classes and width 16: 269,722 parameters.
     """
     return _network(dataset, norm, [width, 2 * width, 4 * width], 3, projected=False)
 
@@ -24,8 +24,8 @@ def resnet20(dataset: Dataset, norm: str = "group", width: int = 16) -> nn.Modul
 def resnet18(dataset: Dataset, norm: str = "group", width: int = 64, stem: str = "plain") -> nn.Module:
     """Four stages of two blocks, of 1, 2, 4 and 8 times the width.
 
-    Before them stands a 3x3 convolution (`plain`); or, as for large images, a 7x7 one that halves them and pooling that
-    halves them again (`pooled`), which makes the blocks sixteen times cheaper. Where a stage halves the image, the
+    The first layer is a 3x3 convolution (`plain`); or, as for large images, a 7x7 one that halves them and pooling that
+    halves them again (`pooled`), which makes the blocks sixteen times cheaper. If a stage halves the image, the
     shortcut is a 1x1 convolution (option B of the paper). With three channels, 200 classes and width 64: 11,271,432
     parameters, pooled 11,279,112.
     """
@@ -53,10 +53,10 @@ def _network(
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions and a way around them.
+    """Two 3x3 convolutions and a shortcut around them.
 
-    Without normalisation the second one begins at zero, and so every block as its shortcut: otherwise the output would
-    grow with every block.
+    Without normalisation the second convolution begins at zero, so that every block begins as its shortcut; otherwise
+    the output would grow with every block.
     """
 
     def __init__(self, before: int, width: int, stride: int, norm: str, projected: bool) -> None:
@@ -70,7 +70,7 @@ class Block(nn.Module):
             nn.init.zeros_(self.conv2.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images to images."""
+        """Map images to images."""
         inner = functional.relu(self.norm1(self.conv1(x)))
         return functional.relu(self.norm2(self.conv2(inner)) + self.shortcut(x))
 
@@ -83,7 +83,7 @@ class Padded(nn.Module):
         self.more, self.stride = more, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images to smaller images of more channels."""
+        """Map images to smaller images with more channels."""
         fewer = x[:, :, :: self.stride, :: self.stride]
         return functional.pad(fewer, (0, 0, 0, 0, self.more // 2, self.more - self.more // 2))
 
@@ -97,7 +97,7 @@ def _shortcut(before: int, width: int, stride: int, norm: str, projected: bool) 
 
 
 def _convolution(before: int, width: int, norm: str, stride: int = 1, kernel: int = 3) -> nn.Conv2d:
-    """A convolution; it has biases only where no normalisation follows that would have them."""
+    """Return a convolution; it has biases only if no normalisation follows."""
     made = nn.Conv2d(before, width, kernel, stride, padding=kernel // 2, bias=norm == "none")
     nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
     if made.bias is not None:

@@ -10,7 +10,7 @@ from sojourn.learning.data.problem import Problem
 
 
 def logistic(dataset: Dataset) -> nn.Module:
-    """Multinomial logistic regression, begun at zero."""
+    """Multinomial logistic regression, initialised at zero."""
     layer = nn.Linear(_features(dataset), dataset.classes)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -52,10 +52,10 @@ def normalisation(kind: str, channels: int) -> nn.Module:
 
 
 class GroupNorm(nn.GroupNorm):
-    """GroupNorm that leaves images on a GPU as they lie, with their channels last; PyTorch's own would turn them."""
+    """GroupNorm that keeps images on a GPU in their layout, with channels last; PyTorch's own would change it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each group of channels of an example with mean 0 and variance 1, then scaled."""
+        """Normalise each group of channels of an example to mean 0 and variance 1, then scale."""
         if not x.is_cuda or x.dim() != 4:
             return super().forward(x)
         examples, channels, height, width = x.shape

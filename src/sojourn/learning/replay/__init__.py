@@ -1,1 +1,1 @@
-"""What the tasks of a Trace were worth to an algorithm."""
+"""Training along a Trace: its tasks applied to an algorithm."""

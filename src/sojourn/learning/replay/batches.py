@@ -1,7 +1,7 @@
-"""Which examples a task sees: a matter of (run, client, nth task of that client) alone.
+"""Which examples a task sees; this depends only on (run, client, nth task of that client).
 
-`shuffled`: a client goes through its examples in a random order, a new order each time it is through; its nth task
-takes the examples from place n K b on. `independent`: every batch is drawn anew, with replacement. Either way the
+With `shuffled` a client goes through its examples in a random order, with a new order for every pass; its nth task
+takes the examples from place n K b on. With `independent` every batch is drawn anew, with replacement. Either way the
 batches depend neither on the order of execution nor on the dispatcher.
 """
 
@@ -20,7 +20,7 @@ _BATCHES = 0x62617463  # keeps these streams apart from all others of the same s
 
 
 class Batches:
-    """The batches of every client's every task."""
+    """The batches of every task of every client."""
 
     def __init__(self, partition: Partition, batch_size: int, seed: int, order: str = "shuffled") -> None:
         if batch_size < 1:
@@ -36,11 +36,13 @@ class Batches:
         self._laps: dict[int, tuple[int, Integers]] = {}
 
     def size(self, client: int) -> int:
-        """Examples in a batch of this client: all that it has, where these are fewer than a batch."""
+        """Return the number of examples in a batch of this client: at most all that it has."""
         return min(self.batch_size, self.held[client])
 
     def of(self, client: int, nth: int, steps: int, most: int) -> Iterator[Integers]:
-        """Examples of each of the first `steps` local steps of the client's nth task, which could have had `most`."""
+        """Yield the examples of each of the first `steps` local steps of the client's nth task, which may have up to
+        `most`.
+        """
         size = self.size(client)
         if self.order == "independent":
             mine = self.partition.of(client)
@@ -60,7 +62,7 @@ class Batches:
         return np.concatenate([order[at:], self._lap(client, lap + 1)[: at + size - whole]])
 
     def _lap(self, client: int, lap: int) -> Integers:
-        """The client's examples in the order of one lap through them."""
+        """Return the client's examples in the order of one pass through them."""
         kept = self._laps.get(client)
         if kept is None or kept[0] != lap:
             kept = (lap, _order(self._key, client, lap, self.partition.of(client)))
@@ -70,7 +72,7 @@ class Batches:
 
 @compiled
 def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integers:
-    """The examples in the random order that belongs to (client, lap)."""
+    """Return the examples in the random order that belongs to (client, lap)."""
     stream = stream_of(key, client, lap)
     order = examples.copy()
     for last in range(order.size - 1, 0, -1):
@@ -82,7 +84,7 @@ def _order(key: np.uint64, client: int, lap: int, examples: Integers) -> Integer
 
 @compiled
 def _drawn(key: np.uint64, client: int, nth: int, many: int, below: int) -> Integers:
-    """Places below a number, drawn with replacement, that belong to (client, nth)."""
+    """Return numbers below a limit, drawn with replacement, that belong to (client, nth)."""
     stream = stream_of(key, client, nth)
     places = np.empty(many, np.int64)
     for one in range(many):

@@ -1,4 +1,4 @@
-"""Federation: everything that is trained and nothing of how: model, examples, who holds them, local work."""
+"""Federation: what is trained (model, examples, who holds them, local work), independent of the algorithm."""
 
 from dataclasses import dataclass, field
 
@@ -24,19 +24,19 @@ class Federation:
     model: FlatModel
     """The model; its parameters at construction are the first model of every run."""
     dataset: Dataset
-    """Examples to learn from and to judge by."""
+    """Training and test examples."""
     partition: Partition
     """Who holds which training examples."""
     local: Local
     """What a client does with a model."""
     seed: int = 0
-    """Names the batches of every task."""
+    """Seed of the batches of every task."""
     order: str = "shuffled"
     """Order of a client's batches: shuffled or independent."""
     shared: Examples | None = None
-    """The dataset on the model's device, where it is there already for another run."""
+    """The dataset on the model's device, if it is there already for another run."""
     metrics: tuple[Metric, ...] = ()
-    """By what the model is judged beside its loss."""
+    """Metrics by which the model is evaluated, besides its loss."""
     first: Tensor = field(init=False)
     """The first model."""
     first_stats: Tensor = field(init=False)
@@ -44,9 +44,9 @@ class Federation:
     examples: Examples = field(init=False)
     """The dataset on the model's device."""
     batches: Batches = field(init=False)
-    """Which examples a task sees."""
+    """The batches of every task."""
     keys: TaskKeys = field(init=False)
-    """What names the chance of a task beside its batches: augmentation and dropout."""
+    """Random keys of tasks, for augmentation and dropout."""
 
     def __post_init__(self) -> None:
         self.first, self.first_stats = self.model.params.clone(), self.model.stats.clone()
@@ -59,9 +59,9 @@ class Federation:
 
     @property
     def clients(self) -> int:
-        """Their number."""
+        """Number of clients."""
         return self.partition.clients
 
     def short_batches(self) -> NDArray[np.int64]:
-        """Clients that hold fewer examples than a batch: their batches are all that they have."""
+        """Clients that hold fewer examples than a batch, so that each of their batches holds all of them."""
         return np.flatnonzero(self.partition.sizes < self.local.batch_size)

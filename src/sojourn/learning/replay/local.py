@@ -1,4 +1,4 @@
-"""What a client does with the model it was sent: a gradient, or some local steps of SGD."""
+"""What a client does with the model that it received: compute a gradient, or some local steps of SGD."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,30 +18,32 @@ Batch = tuple[Tensor, Tensor]
 
 @storable("update", renamed={"rate": "step_size"})
 class Update(NamedTuple):
-    """What a client sends back."""
+    """What a client sends back: a gradient or a difference of models, with facts about the local work."""
 
     gradient: Tensor | None
-    """The stochastic gradient, where the task was one plain gradient."""
+    """The stochastic gradient, if the task was one plain gradient; otherwise None."""
     delta: Tensor | None
-    """Model after the local steps minus model before, where there were several or none."""
+    """Model after the local steps minus model before, if the task was not one plain gradient; otherwise None."""
     step_size: float
     """Step size of the local steps."""
     steps: int
-    """Local steps done."""
+    """Number of local steps done."""
     loss: Tensor
-    """Mean loss over the task's batches, at the models it went through."""
+    """Mean loss over the task's batches, each at the model of that step."""
     stats: Tensor | None = None
     """The client's statistics (BatchNorm) after the task; None = the model has none."""
 
     def as_gradient(self) -> Tensor:
-        """The gradient, or for several steps the pseudo-gradient (start - end) / step size, their sum."""
+        """Return the gradient; after several steps the pseudo-gradient (start - end) / step size, which is the sum of
+        gradients.
+        """
         if self.gradient is not None:
             return self.gradient
         assert self.delta is not None
         return self.delta / -self.step_size
 
     def as_delta(self) -> Tensor:
-        """End minus start."""
+        """Return the model after the local steps minus the model before."""
         if self.delta is not None:
             return self.delta
         assert self.gradient is not None
@@ -50,26 +52,26 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True)
 class Local:
-    """Local SGD: how many steps on what batches, and the options of each step."""
+    """The local work of a client: how many steps of SGD, on which batches, with which options."""
 
     steps: int = 1
-    """Local steps of a task (K); periodic dispatchers may interrupt earlier."""
+    """Local steps per task (K); periodic dispatchers may interrupt earlier."""
     epochs: int | None = None
-    """Instead of `steps`: passes through the client's examples."""
+    """Instead of `steps`: number of passes through the client's examples."""
     batch_size: int = 32
-    """Examples of a step."""
+    """Number of examples per step."""
     step_size: float = 0.1
-    """Step size of the local steps; of no effect where one gradient is sent as it is."""
+    """Step size of the local steps; it has no effect if one plain gradient is sent."""
     momentum: float = 0.0
-    """Heavy-ball momentum, begun anew with every task."""
+    """Heavy-ball momentum, which starts from zero with every task."""
     weight_decay: float = 0.0
-    """Times the model, added to every gradient."""
+    """Weight decay: this number times the model is added to every gradient."""
     proximal: float = 0.0
-    """Times the distance from the model that was sent, added to every gradient."""
+    """Proximal term: this number times the difference from the model received is added to every gradient."""
     clip: float | None = None
-    """Largest norm of a stochastic gradient; longer ones are shortened to it."""
+    """Largest norm of a stochastic gradient; longer gradients are scaled down to it."""
     schedule: Schedule = field(default_factory=Schedule)
-    """Factor of the step size over steps or time, taken at dispatch."""
+    """Schedule of the step size over steps or time, evaluated at dispatch."""
 
     def __post_init__(self) -> None:
         rules = {
@@ -92,19 +94,19 @@ class Local:
                 raise InvalidInput(f"local {key} must be {rule.get(key, 'positive')}, got {getattr(self, key)}")
 
     def steps_of(self, examples: int) -> int:
-        """Local steps of a task of a client with this many examples."""
+        """Return the local steps per task of a client with this many examples."""
         if self.epochs is None:
             return self.steps
         return self.epochs * ceil(examples / min(self.batch_size, examples))
 
     @property
     def plain(self) -> bool:
-        """Whether a single step is nothing but the gradient."""
+        """Whether a single step is just a plain gradient."""
         return self.epochs is None and self.steps == 1
 
 
 def work(model: FlatModel, local: Local, start: Tensor, batches: Iterable[Batch], step_size: float) -> Update:
-    """Do the local steps from `start`; a plain single gradient is returned as it is."""
+    """Do the local steps from `start`, and return the Update; a plain single gradient is returned as it is."""
     if not model.module.training:
         model.module.train()
     params, velocity, losses = start, None, []

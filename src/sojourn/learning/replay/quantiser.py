@@ -1,9 +1,9 @@
-"""The lattice quantiser of QuAFL: a few bits a number, decoded with the help of what the receiver has already.
+"""The lattice quantiser of QuAFL: a few bits per number, decoded with the help of the receiver's own vector.
 
     enc(x) = round(x / a) mod q,     dec(c; y) = a q round( y/(a q) - c/q ) + a c
 
 a side of the lattice, q = 2^bits, y the receiver's own vector. The result is within a/2 of x wherever
-|x - y| < a (q - 1) / 2, and wrong without notice elsewhere: `Lattice.reach` is that range.
+|x - y| < a (q - 1) / 2, and silently wrong elsewhere; `Lattice.reach` is that range.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Lattice:
     """A lattice with a side and a number of bits."""
 
     side: float = 1e-4
-    """Distance of neighbouring points (a)."""
+    """Distance between neighbouring points (a)."""
     bits: int = 14
-    """Bits a number."""
+    """Bits per number."""
 
     def __post_init__(self) -> None:
         if not self.side > 0:
@@ -31,20 +31,20 @@ class Lattice:
 
     @property
     def reach(self) -> float:
-        """How far apart sender's and receiver's numbers may be."""
+        """Largest allowed difference between the sender's and the receiver's numbers."""
         return self.side * float(2**self.bits - 1) / 2
 
     def encode(self, x: Tensor) -> Tensor:
-        """What is sent: whole numbers below 2^bits."""
+        """Return what is sent: whole numbers below 2^bits."""
         return torch.remainder(torch.round(x.double() / self.side), 2.0**self.bits).to(torch.int64)
 
     def decode(self, code: Tensor, key: Tensor) -> Tensor:
-        """The vector, with the receiver's own as key."""
+        """Return the vector, decoded with the receiver's own as key."""
         levels = 2.0**self.bits
         whole, exact = self.side * levels, code.double()  # whole numbers would be divided in single precision
         point = whole * torch.round(key.double() / whole - exact / levels) + self.side * exact
         return point.to(key.dtype)
 
     def through(self, x: Tensor, key: Tensor) -> Tensor:
-        """What arrives of x at a receiver that has `key`."""
+        """Return what a receiver that has `key` gets when x is sent."""
         return self.decode(self.encode(x), key)

@@ -1,8 +1,8 @@
-"""Replay: what the tasks of a timeline were worth to an Algorithm, one by one in the order in which they came back.
+"""Replay: apply the tasks of a timeline to an Algorithm, one by one in the order in which they came back.
 
-A task is pinned when it is dispatched: to the model that it carries, a reference to a tensor that never changes. Model
-versions live as long as a task in flight needs them, so that at most C are held. Which batches a task sees depends on
-its name alone.
+When a task is dispatched it is pinned to the model that it carries, a reference to a tensor that never changes. A model
+version is kept as long as a task in flight needs it, so at most C are held. The batches of a task depend only on its
+name.
 """
 
 from collections.abc import Set
@@ -25,11 +25,11 @@ from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
 from sojourn.learning.storable import check, storable
 from sojourn.trace import Trace
 
-STATS_SHARE = 0.1  # of a client's statistics in the server's, each time it sends them
+STATS_SHARE = 0.1  # weight of a client's statistics in the server's, each time it sends them
 
 
 class Diverged(SojournError):
-    """A gradient that is not a number."""
+    """An update or a model is not finite."""
 
 
 @storable("pinned")
@@ -44,38 +44,38 @@ class Pinned(NamedTuple):
 
 @storable("ready")
 class Ready(NamedTuple):
-    """A task in flight that is computed already."""
+    """A task in flight that has been computed already."""
 
     start: Tensor
     """Where its local work began."""
     update: Update
-    """What came of it."""
+    """Its update."""
 
 
 @dataclass
 class Tally:
-    """What a run has cost so far."""
+    """The costs of a run so far."""
 
     received: int = 0
     """Updates received."""
     gradients: int = 0
-    """Stochastic gradients computed for them."""
+    """Number of stochastic gradients computed."""
     unused: int = 0
-    """Of these, gradients of updates that the algorithm did not use."""
+    """Number of these that belong to updates which the algorithm did not use."""
     lost: int = 0
-    """Tasks that never came back."""
+    """Number of tasks that never came back."""
     bits_up: int = 0
     """Bits sent by clients."""
     bits_down: int = 0
     """Bits sent to clients."""
     worked: int = 0
-    """Tasks that did a local step."""
+    """Number of tasks that did a local step."""
     loss: float = 0.0
     """Sum of their training losses."""
 
 
 class Replay:
-    """A run of an algorithm over a trace, or over the engine as it runs, to be advanced step by step."""
+    """A run of an algorithm along a trace, or along the simulator as it runs, which is advanced step by step."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Replay:
     ) -> None:
         self.algorithm, self.federation, self.setting = algorithm, federation, setting
         self.executor = executor or OneByOne(federation.model, federation.examples, federation.local)
-        self.total = total  # updates that will ever be asked for
+        self.total = total  # number of updates of the whole run
         self.fleet: Fleet = setting.fleet
         self._timeline = Recorded(timeline) if isinstance(timeline, Trace) else timeline
         self._down, self._up = algorithm.bits_each_way(federation.model.size + federation.model.stats.numel())
@@ -99,7 +99,7 @@ class Replay:
         self.kept: dict[int, Any] = {}
         self.pending: dict[Name, Pinned] = {}
         self.ready: dict[Name, Ready] = {}
-        self.spoilt = False  # an update that is not finite was found too late
+        self.spoilt = False  # an update that is not finite was found only after it was applied
         self._unsettled: list[tuple[Ended, Tensor, Tensor]] = []
         self.tally = Tally()
         self.staleness = np.zeros(self.fleet.groups, dtype=np.int64)
@@ -112,7 +112,7 @@ class Replay:
 
     @property
     def received(self) -> int:
-        """Updates received so far."""
+        """Number of updates received so far."""
         return self.tally.received
 
     @property
@@ -123,16 +123,16 @@ class Replay:
 
     @property
     def done(self) -> bool:
-        """Whether all that will ever be asked for has been received: tasks in flight are then of no use."""
+        """Whether all updates of the run have been received, so that tasks in flight are not needed."""
         return self.tally.received >= self.total
 
     def advance(self, received: int) -> None:
-        """Go on until so many updates have been received, or nothing more happens."""
+        """Continue until `received` updates have been received, or nothing more happens."""
         run_courses([(self.course(received), self.executor)])
         self.settle()
 
     def course(self, received: int) -> Course[None]:
-        """The same, with the jobs handed out to whoever drives it, who must `settle` before looking at losses."""
+        """Do the same, but yield the jobs to the caller, who must call `settle` before reading losses."""
         if self._fresh:
             self._fresh = False
             self._dispatch()
@@ -152,7 +152,7 @@ class Replay:
             self._dispatch()
 
     def _wave(self, task: Ended) -> Course[None]:
-        """Have the task computed, and with it all others that can be, where the executor wants them."""
+        """Compute the task, and with it all others that can be computed, if the executor wants them."""
         tasks = [task]
         if self.executor.waves:
             known = (self._timeline.ahead(name) for name in self.pending if name not in self.ready)
@@ -163,14 +163,16 @@ class Replay:
             self.ready[name] = Ready(job.start, update)
 
     def _independent(self, tasks: list[Ended]) -> list[Ended]:
-        """Those that do not build on what their client keeps from another one in flight."""
+        """Return the tasks that do not depend on what their client keeps from another task in flight."""
         if not self.algorithm.remembers:
             return tasks
         first = {name[0]: name[1] for name in sorted(self.pending, reverse=True)}
         return [task for task in tasks if first[task.name[0]] == task.name[1]]
 
     def settle(self) -> None:
-        """Count the losses of the last updates and make sure that these were finite, where a device had not said so."""
+        """Add the losses of the last updates and check that these were finite, if the device had
+        not reported that yet.
+        """
         if not self._unsettled:
             return
         tasks, norms, losses = zip(*self._unsettled, strict=True)
@@ -180,7 +182,7 @@ class Replay:
             self._check(task, norm)
 
     def snapshot(self) -> dict[str, Any]:
-        """Where the run stands, as a tree of tensors and plain values."""
+        """Return the state of the run, as a tree of tensors and plain values."""
         self.settle()
         return {
             "ended": self.ended,
@@ -198,7 +200,7 @@ class Replay:
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
-        """Go from the beginning to where a snapshot was taken."""
+        """Go from the beginning to the point at which a snapshot was taken."""
         self._check_tree(tree)
         self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
         self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
@@ -211,7 +213,9 @@ class Replay:
             self._timeline.skip(self.ended)
 
     def _check_tree(self, tree: dict[str, Any]) -> None:
-        """Refuse what is no snapshot of this run: values of other kinds, models of another size, other tasks."""
+        """Refuse a tree that is not a snapshot of this run: values of other kinds, models of
+        another size, other tasks.
+        """
         counts, plain = dict[str, int | float], tuple[int, ...]
         kinds = {"ended": int, "time": float, "state": type(self.state), "stats": Tensor, "kept": dict[int, Any]}
         kinds |= {"pending": dict[Name, Pinned], "ready": dict[Name, Ready], "tally": counts}
@@ -230,10 +234,10 @@ class Replay:
             all(one.update.loss.numel() == 1 for one in ready),
         )
         if not (all(whole) and self._at_hand(tree["ended"], tree["tally"]["received"], tree["pending"].keys())):
-            raise UnreadableFile("the checkpoint is none of this run: its models or its tasks are others")
+            raise UnreadableFile("the checkpoint does not belong to this run: its models or its tasks are others")
 
     def _at_hand(self, ended: int, received: int, tasks: Set[Name]) -> bool:
-        """Whether a trace has as many updates received by then, and these tasks in flight."""
+        """Whether a trace has this many updates received by then, and these tasks in flight."""
         if not isinstance(self._timeline, Recorded):
             return True
         step, flying = self._timeline.at(ended)
@@ -268,7 +272,7 @@ class Replay:
             self.state = self.algorithm.tick(self.state)
 
     def _job(self, task: Ended) -> Job:
-        """The local work of a task."""
+        """Return the local work of a task."""
         client, nth = task.name
         pinned, federation, local = self.pending[task.name], self.federation, self.federation.local
         most = local.steps_of(federation.batches.held[client])
@@ -279,7 +283,7 @@ class Replay:
         return Job(start, pinned.stats, rows, step_size * scale, federation.keys(client, nth))
 
     def _note(self, task: Ended, update: Update) -> None:
-        """Look at an update's size and loss; later, where they are on a device that must not be waited for."""
+        """Check an update's size and loss; later if they are on a device that must not be waited for."""
         vector = update.gradient if update.gradient is not None else update.delta
         assert vector is not None
         norm = torch.dot(vector, vector)
@@ -309,7 +313,7 @@ class Replay:
         self.arrivals[group] += 1
 
     def _dispatch(self) -> None:
-        """Pin the tasks that leave with the present model."""
+        """Pin the tasks that are sent with the present model."""
         stats = self.stats if self.stats.numel() else None
         for name in self._timeline.leaving():
             self.pending[name] = Pinned(self.algorithm.send(self.state, name[0]), stats)

@@ -1,4 +1,4 @@
-"""How the server moves along a gradient: SGD, momentum, Adam."""
+"""How the server steps along a gradient: SGD, momentum, Adam."""
 
 from dataclasses import dataclass, field
 from math import isfinite
@@ -16,7 +16,7 @@ KINDS = ("sgd", "momentum", "adam")
 
 @storable("server-memory")
 class ServerMemory(NamedTuple):
-    """What the server keeps from step to step."""
+    """What the server keeps from one step to the next."""
 
     taken: int = 0
     """Steps taken."""
@@ -28,7 +28,7 @@ class ServerMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerStep:
-    """A rule from gradients to steps.
+    """How the server turns a gradient into a step: SGD, momentum or Adam.
 
     >>> rule = ServerStep(step_size=0.5)
     >>> rule.step(ServerMemory(), torch.tensor([1.0]), torch.tensor([2.0]), factor=1.0)[1]
@@ -36,7 +36,7 @@ class ServerStep:
     """
 
     kind: str = "sgd"
-    """sgd, momentum or adam."""
+    """The rule: sgd, momentum or adam."""
     step_size: float = 0.1
     """Step size (eta)."""
     momentum: float = 0.9
@@ -44,7 +44,7 @@ class ServerStep:
     second: float = 0.99
     """adam: beta 2."""
     epsilon: float = 1e-8
-    """adam: added to the root of the mean square."""
+    """adam: small number that is added to the root of the mean square."""
     schedule: Schedule = field(default_factory=Schedule)
     """Factor of the step size over steps or time."""
 
@@ -57,13 +57,15 @@ class ServerStep:
             raise InvalidInput(f"momentum and second must lie in [0, 1), got {self.momentum} and {self.second}")
 
     def step_size_at(self, step: int, time: float) -> float:
-        """The step size at a server step and time."""
+        """Return the step size at a server step and a time in seconds."""
         return self.step_size * self.schedule.factor(step, time)
 
     def step(
         self, memory: ServerMemory, params: Tensor, gradient: Tensor, factor: float, step_size: float | None = None
     ) -> tuple[ServerMemory, Tensor]:
-        """Move against `factor` times the gradient; `step_size` where a schedule has changed it."""
+        """Step against `factor` times the gradient, and return the new memory and model; `step_size` overrides the
+        rule's own.
+        """
         eta = self.step_size if step_size is None else step_size
         if self.kind == "sgd":
             return memory, torch.add(params, gradient, alpha=-eta * factor)

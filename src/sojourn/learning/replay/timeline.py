@@ -1,8 +1,8 @@
-"""Timeline: the tasks of a run as replay meets them, from a Trace or straight from a Clock.
+"""Timeline: the tasks of a run in the order in which replay needs them, from a Trace or directly from a Clock.
 
-Tasks are named by (client, nth task of that client in the order of dispatch). A timeline says which tasks leave with
-the server's present model, and which task ends next. A clock is asked task by task, which only dispatchers with queues
-allow; rounds and periods come as a Trace.
+Tasks are named by (client, nth task of that client in the order of dispatch). A timeline tells which tasks are sent
+with the server's present model, and which task ends next. A clock computes task by task, which only dispatchers with
+queues allow; rounds and periods come as a Trace.
 """
 
 from typing import NamedTuple, Protocol
@@ -18,42 +18,42 @@ Name = tuple[int, int]
 
 
 class Ended(NamedTuple):
-    """A task that has come back, or never will."""
+    """A task that has come back to the server, or that never will."""
 
     name: Name
-    """Client, and which of its tasks."""
+    """Name of the task: (client, nth task of that client)."""
     applied: bool
     """False = it was lost or dropped."""
     step: int
     """Updates received before this one; -1 = not received."""
     dispatched_step: int
-    """Updates received before the model that it carries."""
+    """Number of updates in the model that it carries."""
     time: float
     """Server clock when it was received."""
     dispatched_at: float
-    """Server clock when it left."""
+    """Server clock when it was dispatched."""
     prob: float
     """Probability with which the client was drawn."""
     work: int
     """Local steps done."""
     closes: bool
-    """Whether a round or period of the server ends with it."""
+    """Whether it is the last task of a round or period of the server."""
 
 
 class Timeline(Protocol):
     """What happens, in order: `leaving` is called at the beginning and after each task that ended."""
 
     def leaving(self) -> list[Name]:
-        """Tasks that are sent out with the present model."""
+        """Return the tasks that are sent with the present model."""
 
     def next(self) -> Ended | None:
-        """The next task that ends; None = nothing more happens."""
+        """Return the next task that ends; None = nothing more happens."""
 
     def ahead(self, name: Name) -> Ended | None:
-        """How a task in flight will end, where that is known and it will be received."""
+        """Return how a task in flight will end, if that is known and it will be received; otherwise None."""
 
     def skip(self, ended: int) -> None:
-        """From the beginning, go to after the first `ended` tasks that end and those that left then."""
+        """From the beginning, skip the first `ended` tasks that end, and the tasks that were sent by then."""
 
 
 class Recorded:
@@ -75,13 +75,13 @@ class Recorded:
         steps = trace.dispatched_step[order]
         self._order: list[int] = order.tolist()
         self._edges: list[int] = np.searchsorted(steps, np.arange(int(steps[-1]) + 2 if steps.size else 1)).tolist()
-        self._rows: dict[Name, int] = {}  # made when first needed
+        self._rows: dict[Name, int] = {}  # filled on demand
         self._row = 0
-        self._sent = -1  # step of the last model that tasks have left with
+        self._sent = -1  # step of the last model that was sent
         self._step = 0
 
     def leaving(self) -> list[Name]:
-        """Tasks that the trace has leaving with the model of this step, all at once."""
+        """Return the tasks that the trace sends with the model of this step, all at once."""
         if self._sent == self._step:
             return []
         self._sent = self._step
@@ -90,7 +90,7 @@ class Recorded:
         return [self._names[row] for row in self._order[self._edges[self._step] : self._edges[self._step + 1]]]
 
     def next(self) -> Ended | None:
-        """The next row."""
+        """Return the task of the next row."""
         row = self._row
         if row >= self._ended:
             return None
@@ -99,7 +99,7 @@ class Recorded:
         return self._at(row)
 
     def ahead(self, name: Name) -> Ended | None:
-        """The task's row."""
+        """Return how the task ends, from its row."""
         if not self._rows:
             self._rows = {name: row for row, name in enumerate(self._names)}
         row = self._rows[name]
@@ -109,7 +109,7 @@ class Recorded:
         return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
 
     def at(self, row: int) -> tuple[int, set[Name]]:
-        """Updates received before a row, and the tasks that are in flight then; -1 = there is no such row."""
+        """Return the updates received before a row, and the tasks in flight then; -1 = there is no such row."""
         if not 0 <= row <= self._ended:
             return -1, set()
         step = sum(self._applied[:row])
@@ -123,7 +123,7 @@ class Recorded:
 
 
 class Live:
-    """The timeline of a clock as it runs, for runs whose trace is not kept.
+    """The timeline of a running clock, for runs whose trace is not kept.
 
     >>> from sojourn import Fleet, Plan
     >>> from sojourn.scenario import Scenario
@@ -140,12 +140,14 @@ class Live:
         self._sent = queues.astype(np.int64)
         self._first = [(client, nth) for client, many in enumerate(queues.tolist()) for nth in range(many)]
         self._names = dict(enumerate(self._first))  # by slot
-        self._initial = {slot: client for slot, (client, _) in self._names.items()}  # those still in flight
-        self._begun: dict[int, list[float]] = {}  # by client: when it began those that have ended
+        self._initial = {
+            slot: client for slot, (client, _) in self._names.items()
+        }  # initial tasks that are still in flight
+        self._begun: dict[int, list[float]] = {}  # by client: when it began the tasks that have ended
         self._slot = -1
 
     def leaving(self) -> list[Name]:
-        """At first the initial tasks, then one for each that ended."""
+        """Return the initial tasks first, then one for each task that ended."""
         if self._slot < 0:
             first, self._first = self._first, []
             return first
@@ -156,7 +158,7 @@ class Live:
         return [name]
 
     def next(self) -> Ended | None:
-        """The next task that ends."""
+        """Return the next task that ends."""
         task = self._clock.arrive()
         self._slot = task.slot
         name = self._names[task.slot]
@@ -175,11 +177,13 @@ class Live:
         )
 
     def ahead(self, name: Name) -> Ended | None:
-        """Nobody knows."""
+        """Return None: the future is not known."""
         return None
 
     def _turn(self, client: int, started_at: float) -> int:
-        """Initial tasks of a client left alike, and links may change their order: they count as it serves them."""
+        """Number a client's initial tasks in the order of service, since they were sent together and links may change
+        their order.
+        """
         ended = self._begun.setdefault(client, [])
         before = sum(one <= started_at for one in ended)
         ended.append(started_at)
@@ -187,7 +191,7 @@ class Live:
         return before + sum(self._clock.started_at(slot) < started_at for slot in mine)
 
     def skip(self, ended: int) -> None:
-        """Run the clock so far."""
+        """Run the clock to that point."""
         self.leaving()
         for _ in range(ended):
             self.next()
@@ -195,7 +199,7 @@ class Live:
 
 
 def _nth(trace: Trace) -> NDArray[np.int64]:
-    """How many tasks the client had been sent before each one."""
+    """Return how many tasks had been sent to the client before each one."""
     started = np.where(np.isnan(trace.started_at), np.inf, trace.started_at)
     order = np.lexsort((np.arange(len(trace)), started, trace.dispatched_at, trace.dispatched_step, trace.client))
     client = trace.client[order]
@@ -205,7 +209,7 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:
-    """Whether a row is the last that the server applies at one time, where it applies several together."""
+    """Return whether a row is the last that the server applies at one time, if it applies several together."""
     closes = np.zeros(len(trace), dtype=np.bool_)
     if trace.metadata.get("dispatcher") not in BARRIERS:
         return closes

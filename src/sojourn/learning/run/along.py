@@ -1,7 +1,7 @@
-"""Whether a run can be learned along a trace, and how far.
+"""Check whether a run can be trained along a trace, and how far.
 
-A trace that was simulated for the run fits. One that is handed over, simulated elsewhere or recorded, is checked: what
-it says of itself (clients, fleet, plan, dispatcher, local steps) against what the run needs, and what is in it.
+A trace that was simulated for the run fits. A trace that the user gives, simulated elsewhere or recorded, is checked:
+its metadata (clients, fleet, plan, dispatcher, local steps) against what the run needs, and its content.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from sojourn.trace import APPLIED, IN_FLIGHT, Trace
 
 
 def check_trace(built: Built, trace: Trace, where: str) -> None:
-    """Refuse a trace that cannot be this run's: clients that do not exist, models or work that there cannot be."""
+    """Refuse a trace that cannot belong to this run: it has clients that do not exist, or impossible models or work."""
     local, rows = built.setting.local, len(trace)
     most = {"client": built.setting.clients - 1, "dispatched_step": rows, "applied_step": rows}
     if local.epochs is None:
@@ -27,12 +27,14 @@ def check_trace(built: Built, trace: Trace, where: str) -> None:
         if column.size and not (least <= column.min() and column.max() <= largest):
             raise UnreadableFile(
                 f"{where} is not the trace of this run: {key} must lie between {least} and {largest}, "
-                f"got {column.min()} to {column.max()}; put the right one back"
+                f"got {column.min()} to {column.max()}; restore the right file"
             )
 
 
 def updates_of(built: Built, trace: Trace) -> int:
-    """Updates to receive: all of the trace, or those within the steps or the time of the configuration."""
+    """Return the number of updates to receive: all of the trace, or those within the steps or time of the
+    configuration.
+    """
     config, times = built.config, trace.applied_at[trace.applied]
     given = config.trace is not None
     if config.time is not None:
@@ -52,20 +54,20 @@ def updates_of(built: Built, trace: Trace) -> int:
             f"steps must lie within the trace, which has {times.size} updates, got {config.steps}; "
             "give fewer steps, or none for all of it"
         )
-    ends = np.flatnonzero(closing(trace)[trace.applied]) + 1  # of rounds and periods
+    ends = np.flatnonzero(closing(trace)[trace.applied]) + 1  # ends of rounds and periods
     whole = ends[np.searchsorted(ends, config.steps)] if ends.size else config.steps
     return int(whole)
 
 
 def check_given(built: Built, trace: Trace) -> list[str]:
-    """Refuse a trace that this run cannot be learned along; returns what could not be checked, as sentences."""
+    """Refuse a trace along which this run cannot be trained; return sentences on what could not be checked."""
     _check_order(trace)
     _check_facts(built, trace.metadata)
     _check_content(built, trace)
     unknown = [key for key in ("fleet_hash", "plan_hash", "dispatcher", "concurrency") if _said(trace, key) is None]
     if not unknown:
         return []
-    return [f"the trace does not say its {', '.join(unknown)}: whether it is of this fleet and plan was not checked"]
+    return [f"the trace does not state its {', '.join(unknown)}: its fleet and plan were not checked"]
 
 
 def _said(trace: Trace, key: str) -> Any:
@@ -73,7 +75,7 @@ def _said(trace: Trace, key: str) -> Any:
 
 
 def _check_facts(built: Built, facts: Any) -> None:
-    """What a trace says of itself, where it says it."""
+    """Check the metadata of a trace as far as it has them."""
     fleet, plan, scenario = built.setting.fleet, built.setting.plan, built.scenario
     name, how = built.algorithm.name, scenario.dispatcher.name
     told = facts.get("dispatcher")
@@ -102,34 +104,34 @@ def _same(key: str, facts: Any, mine: Any, has: str, way_out: str) -> None:
 
 
 def _check_order(trace: Trace) -> None:
-    """Rows stand in the order in which their tasks ended, those in flight last."""
+    """Check that rows are in the order in which their tasks ended, with those in flight last."""
     applied = trace.fate == APPLIED
     steps = trace.applied_step[applied]
     if not steps.size:
-        raise InvalidInput("a trace to learn along must have applied updates, got none; simulate more steps")
+        raise InvalidInput("a trace to train along must have applied updates, got none; simulate more steps")
     if not np.array_equal(steps, np.arange(steps.size)):
         raise InvalidInput(
-            "a trace must have its applied rows in order, applied_step 0, 1, 2, ..., this one has not; "
+            "a trace must have its applied rows in order, applied_step 0, 1, 2, ..., this one does not; "
             "sort its rows by applied_step, and begin with the first update"
         )
     open_rows = np.flatnonzero(trace.fate == IN_FLIGHT)
     if open_rows.size and open_rows.size != len(trace) - open_rows[0]:
-        raise InvalidInput("a trace must have its tasks in flight last, this one has not; move these rows to the end")
+        raise InvalidInput("a trace must have its tasks in flight last, this one does not; move these rows to the end")
     times = trace.applied_at[applied]
     if not (np.isfinite(times).all() and (np.diff(times) >= 0).all()):
-        raise InvalidInput("applied_at of a trace must be finite and never go back, this trace's does; correct it")
+        raise InvalidInput("applied_at of a trace must be finite and never decrease, this trace's does; correct it")
     before = np.cumsum(applied) - applied
     late = (trace.dispatched_step < 0) | (trace.dispatched_step > before)
     if late.any():
         row = int(np.flatnonzero(late)[0])
         raise InvalidInput(
-            f"a task of a trace must carry a model that there was: row {row} has dispatched_step "
+            f"a task of a trace must carry a model that existed: row {row} has dispatched_step "
             f"{trace.dispatched_step[row]} after {before[row]} updates; correct it"
         )
 
 
 def _check_content(built: Built, trace: Trace) -> None:
-    """Clients of this fleet, no more work than the run has, probabilities where the algorithm needs them."""
+    """Check that clients are in the fleet, work is not more than the run's, and needed probabilities are there."""
     clients, local = built.setting.clients, built.setting.local
     low, high = int(trace.client.min()), int(trace.client.max())
     if low < 0 or high >= clients:
@@ -147,5 +149,5 @@ def _check_content(built: Built, trace: Trace) -> None:
     if built.algorithm.uses_prob and not ((prob > 0) & (prob <= 1)).all():
         raise InvalidInput(
             f"{built.algorithm.name} divides by the probability with which a client was drawn, the trace lacks it "
-            "(prob is not between 0 and 1 in some row); fill it in, or take an algorithm that does not need it"
+            "(prob is not between 0 and 1 in some row); fill it in, or use an algorithm that does not need it"
         )

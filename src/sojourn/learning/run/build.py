@@ -1,4 +1,4 @@
-"""From a configuration to the nouns of a run: fleet, plan, federation, algorithm."""
+"""Build the parts of a run from its configuration: fleet, plan, federation, algorithm."""
 
 import re
 from collections.abc import Callable
@@ -41,15 +41,15 @@ from sojourn.types import Floats
 
 STEPS = 1000
 STEP_SIZE = 0.1
-MOST = 64  # tasks in one stack
-LEAST = 8  # on the processor: shorter stacks cost more than they save
+MOST = 64  # most tasks in one stack
+LEAST = 8  # on a CPU shorter stacks cost more than they save
 _CHOSEN = re.compile(r"[(,\s](dispatch|assignment)\s*=")  # options of algorithms that name a dispatcher
 _SIZED, _STEPS = (re.compile(rf"[(,\s]{key}\s*=") for key in ("size", "steps"))
-CACHED = 4096  # values of a batch, on the processor: stacks of larger ones leave its cache
+CACHED = 4096  # on a CPU stacks of batches with more values than this do not fit into its cache
 
 
 Shares = Callable[[Fleet, Plan, Scenario], Floats | None]
-"""Share of all updates of one client of each group, where it is known; timing knows it, learning is told."""
+"""Share of one client of each group in all updates, if it is known; timing computes it and passes it to learning."""
 
 
 @dataclass(eq=False)
@@ -69,16 +69,16 @@ class Built:
     executor: Executor
     """Who computes."""
     unused: list[str]
-    """What was given and has no effect on this algorithm."""
+    """Keys that were given but have no effect on this algorithm."""
 
 
 def build(
     config: TrainConfig, watch: Watch | None = None, like: Built | None = None, shares: Shares | None = None
 ) -> Built:
-    """Make everything; what the configuration leaves open is decided here.
+    """Build everything that a run needs, and decide what the configuration leaves open.
 
-    `watch` is told how images are loaded. With `like`, a run of the same data, they are shared with it, and so is the
-    executor where model and local work are the same.
+    `watch` reports the loading of images. With `like`, a run on the same data, the images are shared with it, and so is
+    the executor if model and local work are the same.
     """
     fleet, given = fleet_and_plan(config)
     same = like is not None and values(like.config, part="data") == values(config, part="data")
@@ -121,7 +121,9 @@ def build(
 
 
 def _shares(fleet: Fleet, plan: Plan, scenario: Scenario, shares: Shares | None) -> Floats | None:
-    """Share of every client of all updates: by definition where tasks are routed and queue, else from whoever knows."""
+    """Return every client's share of all updates: its sampling if tasks are routed and queue,
+    otherwise from `shares`.
+    """
     if scenario.dispatcher.name == "routed" and not plan.capped and not scenario.availability:
         return client_shares(fleet.count, plan.sampling)
     found = None if shares is None else shares(fleet, plan, scenario)
@@ -129,7 +131,7 @@ def _shares(fleet: Fleet, plan: Plan, scenario: Scenario, shares: Shares | None)
 
 
 def check(config: TrainConfig) -> list[str]:
-    """Refuse what can be refused without data: fleet, plan, algorithm, local work, timing; what has no effect."""
+    """Check what needs no data: fleet, plan, algorithm, local work, timing; return the keys that have no effect."""
     fleet, given = fleet_and_plan(config)
     config = config.resolved(schedule=config.schedule or given.schedule)
     chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given)
@@ -137,27 +139,37 @@ def check(config: TrainConfig) -> list[str]:
     return _unused(config, chosen, local, given)
 
 
+def timing_of(config: TrainConfig) -> tuple[Fleet, Plan, Scenario]:
+    """The timing of a run: its fleet, and the plan and scenario that its algorithm makes of what is given."""
+    fleet, given = fleet_and_plan(config)
+    config = config.resolved(schedule=config.schedule or given.schedule)
+    chosen, local = _work(config, config.step_size or given.step_size or STEP_SIZE, given)
+    return fleet, *_timing(config, chosen, fleet, given, local)
+
+
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
-    """The fleet, with the laws and links of the configuration, and the plan for it."""
+    """Return the fleet, with the laws and links of the configuration, and the plan for it."""
     fleet: Fleet = object_or(config.fleet, Fleet.load)
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
     return override(fleet, plan, config.law, config.uplink, config.downlink)
 
 
 def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, local: Local) -> tuple[Plan, Scenario]:
-    """What the algorithm needs, with what it leaves open as the configuration says."""
+    """Return the plan and scenario that the algorithm needs; the configuration fills in what it leaves open."""
     plan, needed = chosen.timing(fleet, given, local)
     scenario = filled(needed, chosen.name, config.dispatcher, config.server_rate, config.availability)
     if scenario.dispatcher.name != needed.dispatcher.name and _CHOSEN.search(config.algorithm):
         raise InvalidInput(
-            f"{config.algorithm} says who gets the next task, {needed.dispatcher.name}, and dispatcher is "
+            f"{config.algorithm} sets the dispatcher {needed.dispatcher.name}, but the dispatcher given is "
             f"{scenario.dispatcher.name}; give one of them"
         )
     return plan, scenario
 
 
 def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
-    """The examples, less what is held out; that does not depend on the seed, so that runs with any seed share it."""
+    """Return the examples without those held out; these do not depend on the seed, so that runs with any seed share
+    them.
+    """
     dataset = load_dataset(config.data, watch)
     if config.holdout == 0:
         return dataset
@@ -166,7 +178,7 @@ def _dataset(config: TrainConfig, watch: Watch | None) -> Dataset:
 
 
 def _unused(config: TrainConfig, chosen: Algorithm, local: Local, given: Plan) -> list[str]:
-    """Settings that this algorithm, with this local work, does not look at."""
+    """Return the settings that this algorithm, with this local work, does not use."""
     plain = local.plain and chosen.sends == "gradient"
     idle = {
         "server": config.server != "sgd" and not hasattr(chosen, "server"),
@@ -181,7 +193,9 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local, given: Plan) -
 
 
 def _as_planned(chosen: Algorithm, text: str, plan: Plan) -> Algorithm:
-    """The algorithm with the plan's buffer and smaller steps for stale updates, where its text names none."""
+    """Return the algorithm with the plan's buffer and smaller steps for stale updates, if its text
+    does not set them.
+    """
     changes: dict[str, Any] = {}
     if plan.buffer is not None and isinstance(chosen, FedBuff | GeneralizedAsyncSGD) and not _SIZED.search(text):
         changes["size"] = plan.buffer
@@ -191,7 +205,7 @@ def _as_planned(chosen: Algorithm, text: str, plan: Plan) -> Algorithm:
 
 
 def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm, Local]:
-    """The algorithm, and what a client does: the schedule belongs to the server's step size or to the clients'."""
+    """Return the algorithm and the local work; the schedule belongs to the server's step size or to the clients'."""
     steps = STEPS if config.steps is None and config.time is None else config.steps
     schedule = Schedule.parse(config.schedule or "constant", steps, config.time)
     chosen = algorithm(config.algorithm, ServerStep(config.server))
@@ -217,27 +231,29 @@ def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.devi
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:
-        raise InvalidInput("device cuda needs a GPU that PyTorch can use, there is none; use device cpu")
+        raise InvalidInput("device cuda needs a GPU that PyTorch can use, but there is none; use device cpu")
     if device.type == "cpu" and config.precision == "tf32":
-        raise InvalidInput("precision tf32 is a format of GPUs; on the processor use fp32")
+        raise InvalidInput("precision tf32 is a format of GPUs; on a CPU use fp32")
     if config.dtype == "float64" and config.precision != "fp32":
         raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    chance = True if names_code(config.model) else None  # a stranger's model may roll dice anywhere
+    chance = True if names_code(config.model) else None  # a user's model may use random numbers anywhere
     loss = config.loss or usual_loss(module, dataset)
     made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
     return made, device, loss
 
 
 def execution(config: TrainConfig, model: FlatModel, dataset: Dataset) -> str:
-    """How to compute: waves wherever the model allows them and they are known to be faster (docs/performance.md)."""
+    """Return how to compute: in waves if the model allows them and they are known to be faster
+    (docs/performance.md).
+    """
     on_device = model.params.is_cuda
-    strange = names_code(str(config.loss))  # a loss of the user's own may do what stacks cannot
+    strange = names_code(str(config.loss))  # a user's own loss may do what stacks cannot
     possible = not model.random and not strange and (on_device or not (model.stats.numel() or model.half))
     if config.execution == "waves" and not possible:
         raise InvalidInput(
-            "waves need model and loss of this package, no dropout and, on the processor, no BatchNorm and fp32; "
+            "waves need a model and loss of this package, no dropout and, on a CPU, no BatchNorm and fp32; "
             "use one-by-one"
         )
     if config.execution != "auto":
@@ -258,7 +274,9 @@ def _executor(config: TrainConfig, federation: Federation) -> Executor:
 
 
 def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
-    """Whether two runs' tasks can be computed together, in waves: step sizes may differ, they belong to the job."""
+    """Whether two runs' tasks can be computed together in waves; step sizes may differ, since they
+    belong to the job.
+    """
     if not like.executor.waves:
         return False
     before = replace(like.federation.local, step_size=local.step_size, schedule=local.schedule)
@@ -268,7 +286,7 @@ def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
 
 
 def client_weights(kind: str, held: Partition) -> Any:
-    """Weight q of every client: 1/n, or its share of the examples."""
+    """Return the weight q of every client: 1/n, or its share of the examples."""
     if kind == "equal":
         return np.full(held.clients, 1 / held.clients)
     return held.sizes / held.sizes.sum()

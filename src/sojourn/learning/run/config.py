@@ -1,4 +1,6 @@
-"""What a training run is: everything that decides its bits, as plain values, from flags or from one TOML file."""
+"""The configuration of a training run: everything that decides its result, as plain values, from
+flags or a TOML file.
+"""
 
 import re
 from collections.abc import Mapping
@@ -10,38 +12,41 @@ from typing import Any
 from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.learning.run.tuned_for import with_tuned_algorithm
 from sojourn.own_code import mentions_code, names_code
 from sojourn.run_keys import Key, keys_of, run_key
 from sojourn.shown import quoted
 from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
-TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # keys that may name a law or a dispatcher of the user's own
+TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # keys that may name the user's own law or dispatcher
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
-"""What keys were called before, and what they are called now."""
+"""Old names of keys, and their present names."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
 )
-LARGEST_STEP_SIZE = 1e30  # times a weight it must still be a number in single precision
+LARGEST_STEP_SIZE = 1e30  # its product with a weight must be finite in single precision
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A run, in words and numbers."""
+    """The keys of a run, with their defaults and help texts."""
 
-    fleet: str = run_key("fleet", "Fleet file; may stand in the run file instead.", path=True)
+    fleet: str = run_key("fleet", "Fleet file; the run file may name it instead.", path=True)
     plan: str | None = run_key(
         "plan", "Plan file (JSON) with sampling, concurrency, step size.", default=None, path=True
     )
     sampling: str | None = run_key(
         "plan",
-        "Whom to sample: `uniform`, `speed` (in proportion to the rate), a CSV file with the columns "
-        "name,probability, or `name=probability of each client of that group,...` for every group.",
+        "Whom to sample: `uniform`, `speed` (in proportion to the rate), `root-speed`, any power of "
+        "the speed as `speed^0.5`, a weight per client of each group as `fast=3,slow=1` (divided by their sum), or a "
+        "CSV "
+        "file with the columns name,weight.",
         default=None,
         instead="plan",
     )
-    concurrency: int | None = run_key("plan", "Tasks in flight (default: one a client).", default=None, short="-C")
+    concurrency: int | None = run_key("plan", "Tasks in flight (default: one per client).", default=None, short="-C")
     cap: str | None = run_key(
         "plan",
         "Most tasks that a client may hold: `1` (nobody waits), `2`, `none` (tasks queue), or `name=2,name=none` by "
@@ -51,14 +56,14 @@ class TrainConfig:
     )
     correction: float | None = run_key(
         "plan",
-        "Exponent c of the weight (q/s)^c of an update: `1` unbiased, `0` as they come, `0.5` between (default: the "
+        "Exponent c of an update's weight (q/s)^c: `1` = unbiased, `0` = all count alike, `0.5` between (default: the "
         "plan's, or the algorithm's own).",
         default=None,
         later=True,
     )
     trace: str | None = run_key(
         "timing",
-        "Trace file (Parquet) to learn along, simulated or recorded (default: simulated now).",
+        "Trace file (Parquet) to train along, simulated or recorded (default: simulate one now).",
         default=None,
         path=True,
     )
@@ -73,13 +78,13 @@ class TrainConfig:
     downlink: str | None = run_key("world", LINK_HELP.format("Downlink"), default=None, several=True, later=True)
     server_rate: float | None = run_key(
         "world",
-        "Updates that the server applies per unit of time, one after the other (default: at once).",
+        "Updates that the server applies per second, one after the other (default: at once).",
         default=None,
         later=True,
     )
     dispatcher: str | None = run_key(
         "timing",
-        "Who gets the next task, as for `sojourn simulate` (default: as the algorithm has it): `routed`, "
+        "Who gets the next task, as for `sojourn simulate` (default: the algorithm's own): `routed`, "
         "`pure`, `shuffled`, `idle`; `rounds(wait=8)`.",
         default=None,
         later=True,
@@ -108,7 +113,7 @@ class TrainConfig:
     holdout: float = run_key("data", "Share of the training examples that no client gets (default 0).", default=0.0)
     judged_on: str = run_key(
         "data",
-        "What the model is judged on: `test` (default) or `holdout`.",
+        "Examples that the model is evaluated on: `test` (default) or `holdout`.",
         default="test",
         choices=("test", "holdout"),
     )
@@ -136,40 +141,42 @@ class TrainConfig:
     )
     metrics: str | None = run_key(
         "judging",
-        "What the model is judged by beside its loss: `mae`, `rmse`, `perplexity`, ..., or "
-        "`package.module:function` (default: what is usual).",
+        "Metrics besides the loss: `mae`, `rmse`, `perplexity`, ..., or "
+        "`package.module:function` (default: the usual ones for the loss).",
         default=None,
         code=True,
         later=True,
     )
-    steps: int | None = run_key("length", "Updates to receive (default 1000; with --trace, all of it).", default=None)
+    steps: int | None = run_key(
+        "length", "Updates to receive (default: 1000; with --trace, all of the trace).", default=None
+    )
     time: float | None = run_key(
         "length",
-        "Virtual time to run for, instead: a number, or with units, `90s`, `1h`, `2 days`.",
+        "Instead of steps: simulated time to run for, in seconds or with a unit, `90s`, `1h`, `2 days`.",
         default=None,
         instead="steps",
         duration=True,
     )
     step_size: float | None = run_key(
         "algorithm",
-        "Step size of the server, or of the local steps where clients send models (default: the plan's, or 0.1).",
+        "Step size of the server, or of the local steps if clients send models (default: the plan's, or 0.1).",
         default=None,
     )
-    server: str = run_key("algorithm", "How the server moves: `sgd` (default), `momentum`, `adam`.", default="sgd")
+    server: str = run_key("algorithm", "How the server steps: `sgd` (default), `momentum`, `adam`.", default="sgd")
     schedule: str | None = run_key(
         "algorithm",
         "`linear(end=budget)`, `drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time` "
         "(default: the plan's, or constant).",
         default=None,
     )
-    local_steps: int = run_key("local work", "Local steps of a task.", default=1)
+    local_steps: int = run_key("local work", "Local steps per task.", default=1)
     local_epochs: int | None = run_key(
-        "local work", "Passes through a client's examples, instead.", default=None, instead="local_steps"
+        "local work", "Instead of local steps: passes through a client's examples.", default=None, instead="local_steps"
     )
     local_step_size: float | None = run_key(
         "local work", "Step size of the local steps (default: --step-size).", default=None
     )
-    batch_size: int = run_key("local work", "Examples of a local step (default 32).", default=32)
+    batch_size: int = run_key("local work", "Examples per local step (default 32).", default=32)
     order: str = run_key(
         "local work",
         "A client's batches: `shuffled` (default), without replacement, or `independent`.",
@@ -177,7 +184,9 @@ class TrainConfig:
     )
     momentum: float = run_key("local work", "Momentum of the local steps.", default=0.0)
     weight_decay: float = run_key("local work", "Weight decay of the local steps.", default=0.0)
-    proximal: float = run_key("local work", "Pull of the local steps to the model sent.", default=0.0)
+    proximal: float = run_key(
+        "local work", "Proximal term: pull of the local steps towards the model received.", default=0.0
+    )
     clip: float | None = run_key("local work", "Largest norm of a stochastic gradient.", default=None)
     weights: str = run_key(
         "algorithm",
@@ -185,26 +194,31 @@ class TrainConfig:
         default="equal",
         choices=("equal", "data"),
     )
-    start: str | None = run_key("timing", "Where the tasks begin: one-each, even, routed, stationary.", default=None)
-    seed: int = run_key("seed", "Of timing, batches, partition and first model.", default=0)
+    start: str | None = run_key(
+        "timing", "Where the tasks are at the start: one-each, even, routed, stationary.", default=None
+    )
+    seed: int = run_key("seed", "Seed of timing, batches, partition and first model.", default=0)
     dtype: str = run_key(
         "arithmetic", "`float32` (default) or `float64`.", default="float32", choices=("float32", "float64")
     )
     augment: str = run_key(
-        "arithmetic", "What happens to images: `none` (default), `flip`, `crop(pad=4)`, `crop-flip`.", default="none"
+        "arithmetic", "Augmentation of images: `none` (default), `flip`, `crop(pad=4)`, `crop-flip`.", default="none"
     )
     device: str = run_key(
         "arithmetic",
-        "`cpu` or `cuda` (default: cuda where there is one).",
+        "`cpu` or `cuda` (default: cuda if there is a GPU).",
         default="auto",
         choices=("auto", "cpu", "cuda"),
     )
     precision: str = run_key(
-        "arithmetic", "Of products: `fp32` (default), `tf32`, `bf16`.", default="fp32", choices=("fp32", "tf32", "bf16")
+        "arithmetic",
+        "Precision of products: `fp32` (default), `tf32`, `bf16`.",
+        default="fp32",
+        choices=("fp32", "tf32", "bf16"),
     )
     execution: str = run_key(
         "execution",
-        "`one-by-one`, `waves`, or `auto` (default): waves where they are faster.",
+        "How tasks are computed: `one-by-one`, `waves`, or `auto` (default): waves where they are faster.",
         default="auto",
         choices=("auto", "one-by-one", "waves"),
     )
@@ -222,13 +236,13 @@ class TrainConfig:
                 raise InvalidInput(f"{name} must be one of {', '.join(one.choices)}, got '{getattr(self, name)}'")
         if renamed({"algorithm": self.algorithm})["algorithm"] != self.algorithm:
             raise InvalidInput(
-                f"algorithm: its option server_rate is called server_step_size now, got '{self.algorithm}'; write that"
+                f"algorithm: its option server_rate is now called server_step_size, got '{self.algorithm}'; write that"
             )
         if self.steps is not None and self.time is not None:
             raise InvalidInput("steps and time exclude each other, got both; give one of them")
         for key in ("availability", "server_rate", "start"):
             if self.trace is not None and getattr(self, key) is not None:
-                raise InvalidInput(f"a trace has its timing already: {key} must not be given beside it; leave it out")
+                raise InvalidInput(f"a trace already has its timing: {key} must not be given with it; leave it out")
         for key in ("steps", "time", "step_size", "local_step_size", "evaluate_every", "concurrency"):
             value = getattr(self, key)
             if value is not None and not (isfinite(value) and value > 0):
@@ -249,30 +263,30 @@ class TrainConfig:
 
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
-        """Read a TOML file whose keys are the fields; what is given beside it takes precedence."""
+        """Read a TOML file whose keys are the fields; keyword arguments override it."""
         return cls.of(put_over(read_toml(path, "run file"), overriding), f"run file {path}")
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
-        """From keys and values; `where` they stand goes into the sentence about what is wrong."""
+        """Make a configuration from keys and values; `where` names their place in error messages."""
         content = {key: worded(key, value, where) for key, value in content.items()}
         check_keys(content, where)
         if "fleet" not in content:
             raise InvalidInput(f"{where}: key fleet is required and missing; add it")
-        return cls(**content)
+        return cls(**with_tuned_algorithm(content))
 
     def resolved(self, **found: Any) -> "TrainConfig":
-        """With what was left open filled in."""
+        """Return the configuration with these values filled in."""
         return replace(self, **found)
 
     @property
     def texts(self) -> list[str]:
-        """All of it that is text: files, names, code."""
+        """All values that are texts: files, names, code."""
         return [value for value in (getattr(self, item.name) for item in fields(self)) if isinstance(value, str)]
 
     @property
     def code(self) -> dict[str, str]:
-        """What of it is code of the user's own, `package.module:function`, by key.
+        """The values that name the user's own code, `package.module:function`, by key.
 
         >>> TrainConfig("fleet.csv", data="mine:make", model="cnn").code
         {'data': 'mine:make'}
@@ -284,7 +298,7 @@ class TrainConfig:
 
 
 def keys(**asked: Any) -> dict[str, Key]:
-    """What is known of each key of a run, by name; those alone of which everything asked for is true.
+    """Return the keys of a run by name; only those whose facts equal everything in `asked`.
 
     >>> list(keys(code=True))
     ['algorithm', 'data', 'partition', 'model', 'loss', 'metrics']
@@ -293,7 +307,7 @@ def keys(**asked: Any) -> dict[str, Key]:
 
 
 def values(config: TrainConfig, **asked: Any) -> tuple[Any, ...]:
-    """What a configuration says of such keys.
+    """Return the values of such keys in a configuration.
 
     >>> values(TrainConfig("fleet.csv", holdout=0.1), part="data")
     ('digits', 0.1, 'test')
@@ -302,14 +316,14 @@ def values(config: TrainConfig, **asked: Any) -> tuple[Any, ...]:
 
 
 def put_over(content: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a file with what is given beside it, which takes precedence over them and over what it excludes."""
+    """Return the keys of a file overridden by `given`; a given key also removes the keys that it excludes."""
     pairs = [(name, one.instead) for name, one in keys().items() if one.instead]
     excluded = [other for pair in pairs for key, other in (pair, pair[::-1]) if key in given]
     return {key: value for key, value in content.items() if key not in excluded} | dict(given)
 
 
 def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a run that was described before they were renamed, as they are called now.
+    """Return the keys of an older run under their present names.
 
     >>> renamed({"rate": 0.1, "algorithm": "fedbuff(size=3, server_rate=0.5)"})
     {'step_size': 0.1, 'algorithm': 'fedbuff(size=3, server_step_size=0.5)'}
@@ -322,7 +336,7 @@ def renamed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worded(key: str, value: Any, where: str = "run") -> Any:
-    """A cap is a text, since it may name groups; a plain number will do. A time is a number; one with units will do.
+    """Return a value in the form that its key has: a cap becomes a text, a time with units becomes seconds.
 
     >>> worded("cap", 1), worded("seed", 1), worded("time", "1h 30min")
     ('1', 1, 5400.0)
@@ -333,7 +347,7 @@ def worded(key: str, value: Any, where: str = "run") -> Any:
 
 
 def check_keys(content: Mapping[str, Any], where: str) -> None:
-    """Refuse what is no field of a configuration, or of another kind."""
+    """Raise an error for keys that a configuration does not have, and for values of another kind."""
     known = {name: one.kind for name, one in keys().items()}
     for key, value in content.items():
         if key not in known:
@@ -343,7 +357,7 @@ def check_keys(content: Mapping[str, Any], where: str) -> None:
 
 
 def value_of(key: str, text: str, where: str) -> Any:
-    """The value of a field from its text on the command line.
+    """Return the value of a field from its text on the command line.
 
     >>> value_of("local_steps", "1e1", "--set"), value_of("step_size", "0.1", "--set")
     (10, 0.1)
@@ -368,7 +382,7 @@ def value_of(key: str, text: str, where: str) -> Any:
 
 def _unknown(key: str, known: Mapping[str, str]) -> str:
     if key in OLD_KEYS:
-        return f"key {key} is called {OLD_KEYS[key]} now, got '{key}'; write {OLD_KEYS[key]}"
+        return f"key {key} is now called {OLD_KEYS[key]}, got '{key}'; write {OLD_KEYS[key]}"
     return f"unknown key '{key}'{nearest(key, known)}"
 
 

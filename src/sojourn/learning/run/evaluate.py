@@ -1,4 +1,4 @@
-"""How good a model is: loss and accuracy on the test examples, for all and for each client's mix of classes."""
+"""Evaluate a model: loss and accuracy on the test examples, overall and for each client's mix of classes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,24 +16,27 @@ from sojourn.learning.replay.federation import Federation
 from sojourn.learning.run.metrics import PERCENTILES
 
 AT_ONCE = {"cpu": 2000, "cuda": 5000}
-VALUES_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of large examples fewer: what a network makes of them has to fit too
+VALUES_AT_ONCE = {
+    "cpu": 2**21,
+    "cuda": 2**24,
+}  # limits the number of large examples, since activations must fit into memory too
 Predictor = Callable[[Tensor], Tensor]
 
 
 class Judgement(NamedTuple):
-    """What a model is worth."""
+    """The evaluation of a model."""
 
     loss: float
     """Mean loss on the test examples."""
     accuracy: float
-    """Share of them that are classified rightly; NaN = there are no classes."""
+    """Share of the test examples that are classified correctly; NaN = there are no classes."""
     clients: NDArray[np.float64]
-    """Accuracy for each client: of its classes, in its own proportions; NaN = there are no classes."""
+    """Accuracy for each client's mix of classes; NaN = there are no classes."""
     others: tuple[float, ...] = ()
     """The federation's own metrics, in their order."""
 
     def percentiles(self) -> list[float]:
-        """Accuracy of the worst client, and those that 10%, 50% and 90% of the clients do not reach."""
+        """Return the accuracy of the worst client, and the 10%, 50% and 90% quantiles over clients."""
         if np.isnan(self.clients).any():
             return [float("nan")] * len(PERCENTILES)
         return [float(value) for value in np.percentile(self.clients, PERCENTILES)]
@@ -49,12 +52,12 @@ def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
         with torch.no_grad():
             return _judge(federation, predictor)
     finally:
-        for part in learning:  # not those that their author has frozen
+        for part in learning:  # only layers that are not frozen
             part.training = True
 
 
 def _predictor(model: FlatModel, params: Tensor, stats: Tensor) -> Predictor:
-    """From examples to logits; in bfloat16 where a GPU trains in it by kernels for stacks, here of one model."""
+    """Return a function from examples to logits; in bfloat16 if a GPU trains in it by kernels for stacked models."""
     if not (model.half and params.is_cuda and not model.random and stackable(model)):
         return model.module
     values = stacked_values(model, params.to(torch.bfloat16)[None], stats[None])
@@ -90,7 +93,7 @@ def _judge(federation: Federation, logits_of: Predictor) -> Judgement:
 def _piece(
     model: FlatModel, logits_of: Predictor, x: Tensor, y: Tensor, classes: int
 ) -> tuple[Tensor, Tensor | int, Tensor | None]:
-    """Mean loss, how many of each class are classified rightly, and the output, where it was computed."""
+    """Return the mean loss, how many of each class are classified correctly, and the output if it was computed."""
     if not classes:
         return model.loss(model.module, x, y), 0, None
     logits = logits_of(x)
@@ -101,6 +104,6 @@ def _piece(
 
 
 def client_mix(federation: Federation) -> NDArray[np.float64]:
-    """Share of each class among each client's examples."""
+    """Return the share of each class among each client's examples."""
     table = federation.partition.table(federation.dataset.train_y, federation.dataset.classes).astype(np.float64)
     return np.asarray(table / table.sum(axis=1, keepdims=True))

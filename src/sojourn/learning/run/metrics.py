@@ -1,4 +1,4 @@
-"""metrics.csv, a row per evaluation: appended, cut back to a checkpoint, and read without PyTorch."""
+"""metrics.csv, one row per evaluation: rows are appended, cut back to a checkpoint, and read without PyTorch."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PERCENTILES = (0, 10, 50, 90)  # of the clients' accuracies
 WHOLE = ("received", "version", "gradients", "unused", "lost", "bits_up", "bits_down")  # columns of counts
-MOST_GROUPS = 20  # groups that get a staleness column each
+MOST_GROUPS = 20  # up to this many groups get a staleness column each
 NEEDED = (
     *("received", "version", "time", "gradients", "test_loss", "accuracy"),
     *("client_worst", "client_10", "client_50", "client_90"),
@@ -27,7 +27,7 @@ class Metrics:
     """The file, and its last row."""
 
     def __init__(self, path: Path, groups: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
-        """`others` are the names of metrics of the federation's own."""
+        """`others` are the names of the federation's own metrics."""
         self.path = path
         shown = groups if len(groups) <= MOST_GROUPS else ()
         self.columns = (
@@ -40,10 +40,10 @@ class Metrics:
         )
         self._shown = len(shown)
         self.last: dict[str, float | int] = {}
-        self._losses = (0, 0.0)  # tasks that did a step and their summed loss, at the last row
+        self._losses = (0, 0.0)  # number of tasks that did a step and their summed loss, at the last row
 
     def begin(self, length: int | None, losses: tuple[int, float] = (0, 0.0)) -> None:
-        """A new file, or the old one cut back to `length` bytes."""
+        """Begin a new file, or cut the old one back to `length` bytes."""
         self._losses = losses
         if length is None:
             head = io.StringIO()
@@ -51,19 +51,19 @@ class Metrics:
             write_text(self.path, head.getvalue(), "metrics")
             return
         if not self.path.is_file() or self.path.stat().st_size < length:
-            raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; put it back")
+            raise UnreadableFile(f"{self.path} is missing or shorter than its run left it; restore it")
         with writing(self.path, "metrics"):
             os.truncate(self.path, length)
         rows = read_metrics(self.path.parent)
         if rows and tuple(rows[-1]) != self.columns:
-            raise UnreadableFile(f"{self.path} has other columns than those of its run; put the right one back")
+            raise UnreadableFile(f"{self.path} does not have the columns of its run; restore the right file")
         if any(not rows[-1][key].is_integer() for key in WHOLE if rows):
-            raise UnreadableFile(f"{self.path} has no whole numbers where there must be some; put the right one back")
+            raise UnreadableFile(f"{self.path} lacks whole numbers where they are required; restore the right file")
         if rows:
             self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 
     def append(self, replay: "Replay", found: "Judgement") -> None:
-        """A row about where the run stands."""
+        """Append a row with the state of the run."""
         tally = replay.tally
         before, summed = self._losses
         fresh = tally.worked - before
@@ -84,7 +84,7 @@ class Metrics:
             file.write(",".join(repr(value) for value in self.last.values()) + "\n")
 
     def settled(self) -> tuple[int, tuple[int, float]]:
-        """Bytes of the file, once they are on the disk, and the losses up to its last row."""
+        """Return the size of the file once it is on the disk, and the losses up to its last row."""
         with writing(self.path, "metrics"), self.path.open("rb") as file:
             os.fsync(file.fileno())
             return file.seek(0, os.SEEK_END), self._losses
@@ -95,7 +95,7 @@ def _plain(value: object) -> float | int:
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, float]]:
-    """The rows of a run's metrics.csv."""
+    """Return the rows of a run's metrics.csv."""
     path = Path(folder) / "metrics.csv"
     rows = read_csv(path, "metrics file", NEEDED)
     try:

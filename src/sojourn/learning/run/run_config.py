@@ -1,4 +1,4 @@
-"""The configuration in a run folder, which is data: what it may make the program do is asked first."""
+"""Read the configuration in a run folder. It is data: code that it names is not run without the user's consent."""
 
 import shlex
 from collections.abc import Mapping
@@ -13,24 +13,23 @@ MOST = 2**24  # bytes of config.json
 
 
 def facts_of(folder: str | Path) -> dict[str, Any]:
-    """What config.json says."""
+    """Return the content of config.json."""
     no_links(folder, "config.json")
     path = Path(folder) / "config.json"
     if not path.exists():
         raise UnreadableFile(f"there is no run to resume in {folder}: it has no config.json; check the path")
     found = read_json(path, "configuration", MOST)
     if not isinstance(found, dict):
-        raise UnreadableFile(f"configuration {path} must be a table of keys, it is none; is it the right file?")
+        raise UnreadableFile(f"configuration {path} must be a table of keys, it is not; is it the right file?")
     if isinstance(found.get("config"), dict):
         found["config"] = renamed(found["config"])
     return found
 
 
 def config_of(folder: str | Path, given: Mapping[str, Any] | None = None, trust: bool = False) -> TrainConfig:
-    """The configuration of the run in a folder, with what is given beside it.
+    """Return the configuration of the run in a folder, combined with what the user gives.
 
-    A folder is data. Code that it names, `package.module:function`, is refused unless the same is given, or with
-    `trust`.
+    Code that the folder names, `package.module:function`, is refused unless the user gives the same, or gives `trust`.
     """
     facts, given = facts_of(folder).get("config"), given or {}
     if not isinstance(facts, dict):
@@ -40,6 +39,6 @@ def config_of(folder: str | Path, given: Mapping[str, Any] | None = None, trust:
     if strange and not trust:
         code = " and ".join(f"{key} {text!a}" for key, text in strange.items())
         words = " ".join(f"--{key} {shlex.quote(text)}" for key, text in strange.items())
-        again = f"repeat {words}, or give --trust" if words.isprintable() else "give --trust to run it all the same"
+        again = f"repeat {words}, or give --trust" if words.isprintable() else "give --trust to run it anyway"
         raise InvalidInput(f"the run in {folder} names code to be run, {code}; {again}")
     return config

@@ -1,10 +1,10 @@
-"""Checkpoints: a tree of tensors and plain values, every tensor written once, nothing pickled.
+"""Checkpoints: trees of tensors and plain values; every tensor is written once, and nothing is pickled.
 
 A checkpoint is a manifest `STEP.json` and the files of tensors that it names. Tensors that never change, such as models
-in flight, are written into the file of the first checkpoint that has them and only named by later ones. A manifest is
-written last and under its name at once, so that a kill leaves the previous checkpoint whole. Files that no kept
-manifest names are deleted. A manifest holds the checksums of its files and its own, so that a checkpoint that the disk
-has spoilt is not taken for one that is whole.
+in flight, are written into the file of the first checkpoint that has them, and later ones only name them. A manifest is
+written last and as a whole, so that a killed process leaves the previous checkpoint intact. Files that no kept manifest
+names are deleted. A manifest holds the checksums of its files and its own, so that a checkpoint that was damaged on the
+disk is detected.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from sojourn.files import PARTIAL, read_json, write_bytes, write_text, writing
 from sojourn.learning.storable import name_of, restored
 
 SCHEMA = 1
-KEPT = 2  # manifests: the last one, and the one before
+KEPT = 2  # manifests that are kept: the last one, and the one before
 _MANIFEST = re.compile(r"[0-9]{12,15}\.json")
 _TENSORS = re.compile(r"[0-9]{12,15}(-[0-9]{1,9})?\.safetensors")  # a name in this folder
 
@@ -34,18 +34,22 @@ class Store:
     """A folder of checkpoints."""
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
-        self.folder, self._device = folder, device  # where tensors are put when they are read
-        self._home: dict[int, tuple[str, str, Tensor]] = {}  # by id of the tensor, which is held so that the id stays
+        self.folder, self._device = folder, device  # the device for tensors that are read
+        self._home: dict[
+            int, tuple[str, str, Tensor]
+        ] = {}  # by id of the tensor, which is kept alive so that the id stays unique
         self._sums: dict[str, str] = {}  # checksums of files of tensors
         self.refused: dict[int, str] = {}
-        """Checkpoints after the one that was loaded, by step, and what is wrong with them; gone with the next one."""
+        """Checkpoints after the one that was loaded, by step, and what is wrong with them; the next
+        save removes them.
+        """
 
     def steps(self) -> list[int]:
-        """Steps of the checkpoints."""
+        """Return the steps of the checkpoints."""
         return sorted(int(path.stem) for path in self.folder.glob("*.json") if _MANIFEST.fullmatch(path.name))
 
     def check(self, tree: Any) -> None:
-        """Refuse what a checkpoint cannot hold, before there is one."""
+        """Raise an error for a value that a checkpoint cannot hold, before one is written."""
         self._encode(tree, "", {}, {})
 
     def save(self, step: int, tree: Any) -> None:
@@ -61,7 +65,9 @@ class Store:
             write_bytes(self.folder / name, content, "checkpoint")
             self._sums[name] = hashlib.sha256(content).hexdigest()
         names = sorted({home[0] for home in used.values()})
-        self._sums = {name: self._sums[name] for name in names if name in self._sums}  # older files may have none
+        self._sums = {
+            name: self._sums[name] for name in names if name in self._sums
+        }  # older files may have no checksums
         manifest = {"sojourn_checkpoint": SCHEMA, "step": step, "tree": plain, "sums": self._sums}
         write_text(self._manifest(step), json.dumps({**manifest, "sum": _sum(manifest)}), "checkpoint")
         self._home = used
@@ -71,12 +77,12 @@ class Store:
         return self.folder / f"{step:012d}.json"
 
     def _free_name(self, step: int) -> str:
-        """A name for new tensors; where a step is saved again, those of the first time may still be in use."""
+        """Return a file name for new tensors; if a step is saved again, the first file may still be in use."""
         names = (f"{step:012d}-{number}.safetensors" if number else f"{step:012d}.safetensors" for number in count())
         return next(name for name in names if not (self.folder / name).exists())
 
     def load(self) -> tuple[int, Any]:
-        """The last checkpoint that is whole; what is wrong with later ones is told in `refused`."""
+        """Return the last intact checkpoint; `refused` says what is wrong with later ones."""
         self.refused = {}
         for step in reversed(self.steps()):
             try:
@@ -92,9 +98,9 @@ class Store:
             ) as error:
                 self.refused[step] = f"checkpoint {self._manifest(step)} cannot be used ({error})"
         if not self.refused:
-            raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run anew")
+            raise UnreadableFile(f"there is no checkpoint in {self.folder}; start the run again")
         last = next(iter(self.refused.values()))
-        raise UnreadableFile(f"{last}, nor can one before it; remove {self.folder} to begin the run anew")
+        raise UnreadableFile(f"{last}, nor can an earlier one; remove {self.folder} to start the run again")
 
     def _read(self, step: int) -> Any:
         content = read_json(self._manifest(step), "manifest")
@@ -102,14 +108,14 @@ class Store:
         if own is not None and own != _sum(content):
             raise ValueError("it has changed since it was written")
         if content["sojourn_checkpoint"] != SCHEMA:
-            raise ValueError(f"schema {content['sojourn_checkpoint']}, this version knows {SCHEMA}")
+            raise ValueError(f"schema {content['sojourn_checkpoint']}, this version reads {SCHEMA}")
         self._home, self._sums = {}, dict(content.get("sums", {}))
         return self._decode(content["tree"], {})
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file that has not changed since it was written."""
+        """Return the tensors of a file that has not changed since it was written."""
         if not _TENSORS.fullmatch(name):
-            raise ValueError(f"it names the file {name!r}, which is none of a checkpoint's")
+            raise ValueError(f"it names the file {name!r}, which does not belong to a checkpoint")
         path = self.folder / name
         if name in self._sums:
             with path.open("rb") as file:
@@ -118,7 +124,7 @@ class Store:
         return load_file(str(path), device=self._device)
 
     def forget(self) -> None:
-        """Delete all checkpoints: of large models with many tasks in flight they are most of a run's folder."""
+        """Delete all checkpoints, which are most of a run's folder for large models with many tasks in flight."""
         rmtree(self.folder, ignore_errors=True)
         self._home, self._sums, self.refused = {}, {}, {}
 
@@ -163,7 +169,7 @@ class Store:
         return restored(value["named"], {key: self._decode(one, files) for key, one in value["fields"].items()})
 
     def _clean(self, last: int) -> None:
-        """Keep what can be needed: two manifests that are whole, and what they name."""
+        """Keep what may be needed: two intact manifests, and the files that they name."""
         steps = self.steps()
         kept = [self._manifest(step) for step in steps if step == last or step not in self.refused][-KEPT:]
         for path in {self._manifest(step) for step in steps}.difference(kept):

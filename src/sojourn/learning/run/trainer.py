@@ -1,8 +1,8 @@
-"""A training run in a folder: begun, interrupted, taken up again, to the same bits.
+"""A training run in a folder, which can be interrupted and resumed with the same result to the bit.
 
 config.json      the configuration with everything filled in, hashes, versions
 trace.parquet    the timing, task by task
-metrics.csv      a row an evaluation
+metrics.csv      one row per evaluation
 checkpoints/     models in flight, server and client memory: see `store`; none once the run is complete
 model.safetensors, summary.json     at the end; the model by its module's own names
 """
@@ -43,14 +43,14 @@ from sojourn.trace import Trace
 from sojourn.version import __version__
 
 EVALUATIONS = 50
-PATHS = (*keys(path=True), "availability")  # the last may be a file
+PATHS = (*keys(path=True), "availability")  # availability may be a file
 BEGUN = ("config.json", "metrics.csv", "trace.parquet")
 ENDED = ("summary.json", "model.safetensors", "diverged.json")
 TUNING = "tuning"  # folder of the trials by which the step size was chosen
-PIECE = 20  # updates between two looks at the clock and at Ctrl-C
+PIECE = 20  # updates between two checks of the clock and of Ctrl-C
 TrainProgress = Callable[[int, int, dict[str, Any]], None]
 Timing = Trace | Callable[[Built], Trace]
-"""When each task of a run is dispatched and applied, or whoever says it; asked only where the folder has no trace."""
+"""The timing of a run, or a function that returns it; used only if the folder has no trace."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Outcome:
     """How a run ended."""
 
     folder: Path
-    """Where it lies."""
+    """The folder of the run."""
     complete: bool
-    """False when it was interrupted; it can then be resumed."""
+    """False if the run was interrupted; it can then be resumed."""
     received: int
     """Updates received."""
     metrics: dict[str, float | int]
@@ -68,10 +68,10 @@ class Outcome:
 
 
 class Trainer:
-    """A run and its folder, which no other process can use until it is closed: `go` and `together` do that at the end.
+    """A run and its folder, which no other process can use until it is closed; `go` and `together` close it at the end.
 
-    Two things are kept apart, so that several runs are refused or begun together: without `begin` nothing is written
-    until it is called.
+    Checking and beginning are separate, so that several runs can be checked before any of them begins: with begin=False
+    nothing is written until `begin` is called.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Trainer:
         overwrite: bool = False,
         shares: Shares | None = None,
     ) -> None:
-        """With `overwrite` a run that the folder holds is replaced when this one begins."""
+        """With `overwrite`, a run in the folder is replaced when this one begins."""
         self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
         self._overwrite = overwrite
         given = timing if isinstance(timing, Trace) else None
@@ -95,7 +95,7 @@ class Trainer:
         self.built: Built = build(config, watch, like, shares)
         self.notes = [] if given is None else check_given(self.built, given)
         self._identity = _identity(self.built, given)
-        self._recognised(resume)  # what can be refused as it is, is not touched
+        self._recognised(resume)  # refuses the folder before anything in it is changed
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
             self._resumed = self._recognised(resume)
@@ -121,22 +121,22 @@ class Trainer:
 
     @property
     def received(self) -> int:
-        """Updates received so far."""
+        """Number of updates received so far."""
         return int(self.metrics.last["received"]) if self.complete else self.replay.received
 
     def begin(self) -> None:
-        """Write what the run is, and evaluate it for the first time; or go back to where it stood."""
+        """Write the configuration and evaluate the first model; or go back to the last checkpoint."""
         try:
             if self._overwrite and not self._resumed:
                 judge(
                     self.built.federation, self.replay.params, self.replay.stats
-                )  # what fails, fails before the old goes
+                )  # errors occur before the old run is removed
                 self._clear()
             self._take()
             tidy(self.folder)
             if self.complete:
                 self.metrics.begin(self.metrics.path.stat().st_size)
-                self.store.forget()  # left by a process that was killed
+                self.store.forget()  # left over from a killed process
             elif self._resumed and self.store.steps():
                 self._restore()
             else:
@@ -148,20 +148,20 @@ class Trainer:
             raise
 
     def _clear(self) -> None:
-        """Remove the run that the folder holds; the configuration first: it marks the folder."""
+        """Remove the run in the folder; the configuration first, because it marks the folder."""
         for name in (*BEGUN, *ENDED):
             (self.folder / name).unlink(missing_ok=True)
         self.store.forget()
 
     def abandon(self) -> None:
-        """Undo what was begun here, where nothing of it is worth keeping: the same folder can be used again."""
+        """Undo what was begun, if nothing of it is worth keeping, so that the folder can be used again."""
         if not (self._resumed or self.complete or self.store.steps()):
-            for name in BEGUN:  # the configuration first: it marks the folder
+            for name in BEGUN:  # the configuration first, because it marks the folder
                 (self.folder / name).unlink(missing_ok=True)
             self.store.forget()
 
     def close(self) -> None:
-        """Leave the folder to other processes."""
+        """Release the folder for other processes."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -170,12 +170,12 @@ class Trainer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close; a folder in which nothing was begun when something failed is not left behind."""
+        """Close; after an error, remove a folder in which nothing was begun."""
         self.closed = True
         self._held.__exit__(kind, error, traceback)
 
     def _recognised(self, resume: bool) -> bool:
-        """Whether the folder holds this run; one that holds another, or links, is refused."""
+        """Whether the folder holds this run; refuse a folder that holds another run, or links."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InvalidInput(f"a run needs a folder, {self.folder} is a file; name another one")
         found = self._is_it(resume)
@@ -186,13 +186,16 @@ class Trainer:
         path = self.folder / "config.json"
         if not path.exists():
             if self.folder.exists() and any(not _ours(one) for one in self.folder.iterdir()):
-                raise InvalidInput(f"the folder {self.folder} holds other files, no run; name an empty or a new one")
+                raise InvalidInput(f"the folder {self.folder} holds other files, not a run; name an empty or a new one")
             return False
         if not resume and self._overwrite:
             return False
         if not resume:
+            ended = any((self.folder / name).exists() for name in ENDED)
+            state = "is finished; " if ended else "is not finished; continue it with --resume (resume=True in Python), "
             raise InvalidInput(
-                f"the folder {self.folder} holds a run already; resume it, overwrite it, or name another one"
+                f"the folder {self.folder} already holds a run, which {state}"
+                "replace it with --overwrite (overwrite=True), or name another folder"
             )
         found = facts_of(self.folder)
         for key, value in self._identity.items():
@@ -212,7 +215,7 @@ class Trainer:
         return self._timing if isinstance(self._timing, Trace) else self._timing(self.built)
 
     def _ended(self) -> bool:
-        """Whether the run was trained to its end: the summary is written last of all; half a copy has not ended."""
+        """Whether the run is finished: the summary is written last; an incomplete copy is not finished."""
         path = self.folder / "summary.json"
         try:
             told, rows = read_json(path, "summary"), read_metrics(self.folder)
@@ -221,13 +224,15 @@ class Trainer:
             return False
         if ended and not (self.folder / "model.safetensors").exists():
             raise UnreadableFile(
-                f"the run in {self.folder} is complete, but model.safetensors is missing; put it back, or remove "
+                f"the run in {self.folder} is complete, but model.safetensors is missing; restore it, or remove "
                 f"{path} to train it again"
             )
         return ended
 
     def _take(self) -> None:
-        """Write what the run is, where it is not written yet; configuration last, since it marks the folder."""
+        """Write the files that describe the run, if they are not there yet; the configuration last, since it marks the
+        folder.
+        """
         config, trace = self.folder / "config.json", self.folder / "trace.parquet"
         if config.exists() and trace.exists():
             return
@@ -241,7 +246,7 @@ class Trainer:
         checkpoint_every: int | None = None,
         progress: TrainProgress | None = None,
     ) -> Outcome:
-        """Train to the end; Ctrl-C ends it early, with a checkpoint, and so does an update that is not finite."""
+        """Train to the end; Ctrl-C, or an update that is not finite, ends the run early with a checkpoint."""
         return together([self], checkpoint_seconds, checkpoint_every, progress)[0]
 
     def course(
@@ -251,7 +256,7 @@ class Trainer:
         checkpoint_every: int | None,
         progress: TrainProgress | None,
     ) -> Course[Outcome]:
-        """The same, with the jobs handed out to whoever drives it."""
+        """Do the same, but yield the jobs to the caller."""
         replay, written = self.replay, time.monotonic()
         if self.complete:
             return self.outcome
@@ -270,11 +275,11 @@ class Trainer:
 
     @property
     def outcome(self) -> Outcome:
-        """How the run stands."""
+        """Return the state of the run."""
         return Outcome(self.folder, self.complete, self.received, self.metrics.last)
 
     def _advance(self, checkpoint_every: int | None) -> Course[None]:
-        """Go on to the next evaluation or checkpoint, by some updates at most."""
+        """Continue to the next evaluation or checkpoint, by a few updates at most."""
         replay = self.replay
         done = replay.received
         ends = [self.total, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
@@ -283,13 +288,13 @@ class Trainer:
         except Diverged as error:
             if not replay.spoilt:
                 self.checkpoint()
-            kept = "as it was before" if not replay.spoilt else "as its last checkpoint has it"
+            kept = "as it was before" if not replay.spoilt else "as in its last checkpoint"
             raise Diverged(f"{error}; the run is kept {kept}, in {self.folder}") from None
         if replay.received % self.every == 0 or replay.received == self.total:
             self._evaluate()
 
     def checkpoint(self) -> None:
-        """Write where the run stands."""
+        """Write a checkpoint."""
         self._check()
         length, losses = self.metrics.settled()
         facts = {"metrics": length, "losses": losses, "trace_hash": self._trace_hash}
@@ -299,15 +304,16 @@ class Trainer:
     def _restore(self) -> None:
         step, tree = self.store.load()
         for sentence in self.store.refused.values():
-            self._warn(f"{sentence}; the one before it is taken, the run goes on from update {step}")
+            self._warn(f"{sentence}; the previous one is used, and the run continues from update {step}")
         try:
             check(tree, {"trace_hash": str, "metrics": int, "losses": tuple[int, float], "replay": dict[str, Any]})
             self._go_to(tree)
         except SojournError:
             raise
-        except Exception as error:  # what a tree that was tampered with makes fail is of any kind
+        except Exception as error:  # a tree that was tampered with may cause any error
             raise UnreadableFile(
-                f"the last checkpoint in {self.store.folder} is not of this run ({type(error).__name__}: {error}); "
+                f"the last checkpoint in {self.store.folder} does not belong to this run ({type(error).__name__}: "
+                f"{error}); "
                 "remove it to use the one before"
             ) from None
 
@@ -315,7 +321,7 @@ class Trainer:
         if tree["trace_hash"] != self._trace_hash:
             raise UnreadableFile(
                 f"trace.parquet in {self.folder} is not the trace of its checkpoints: hash {self._trace_hash}, "
-                f"they have {tree['trace_hash']}; put the right one back"
+                f"they have {tree['trace_hash']}; restore the right file"
             )
         self.replay.restore(tree["replay"])
         self.metrics.begin(int(tree["metrics"]), tuple(tree["losses"]))
@@ -327,7 +333,7 @@ class Trainer:
             warnings.warn(sentence, stacklevel=2)
 
     def _check(self) -> None:
-        """Never judge or keep a model that is not finite."""
+        """Raise an error if the model is not finite, so that it is never evaluated or kept."""
         try:
             self.replay.settle()
         except Diverged as error:
@@ -360,10 +366,10 @@ def together(
     stop: threading.Event | None = None,
     diverged: Callable[[Trainer, Diverged], None] | None = None,
 ) -> list[Outcome]:
-    """Train several runs to their ends, their tasks in common waves; `progress` is told of all of them together.
+    """Train several runs to their ends, with their tasks in common waves; `progress` reports on all of them together.
 
-    `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all, unless `diverged`
-    takes note of it: then the others go on.
+    `stop` ends them early, with checkpoints; without it Ctrl-C does. A run that diverges ends all runs, unless
+    `diverged` is given: then that function is called and the others continue.
     """
     done = {id(run): run.received for run in runs}
     total = sum(run.total for run in runs)
@@ -390,7 +396,7 @@ def together(
         raise InvalidInput(f"the run in {closed.folder} was closed; open it again, with resume")
     with ExitStack() as held:
         for run in runs:
-            held.push(run)  # closed with what went wrong, so that no empty folder is left
+            held.push(run)  # closed with the error, so that no empty folder is left
         halt = stop or held.enter_context(noted(twice=True))
         try:
             return run_courses([(course(run, halt), run.built.executor) for run in runs])
@@ -403,7 +409,7 @@ def together(
 
 
 def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
-    """What makes two runs the same; of a timing that is simulated, the configuration decides."""
+    """Return what identifies a run; for a simulated timing the configuration decides."""
     federation, setting = built.federation, built.setting
     return {
         "config": asdict(built.config),
@@ -427,24 +433,26 @@ def _versions() -> dict[str, str]:
 
 
 def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:
-    """With null where there is no number, which JSON has no word for."""
+    """Return the values with null in place of NaN and infinity, which JSON does not have."""
     return {key: value if math.isfinite(value) else None for key, value in facts.items()}
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file may come from before the configuration was written: of a run that was killed, or its tuning."""
+    """Whether a file may have been written before the configuration: by a killed run, or by its tuning."""
     return path.suffix == ".partial" or path.name in ("trace.parquet", "lock", TUNING)
 
 
 def _compared(value: Any) -> Any:
-    """Paths may change, what lies there may not: it has hashes of its own. What is left open may be left out."""
+    """Return a value for comparison: paths may change, since their contents have their own hashes; None may be left
+    out.
+    """
     if not isinstance(value, dict):
         return value
     return {key: one for key, one in value.items() if key not in PATHS and one is not None}
 
 
 def _short(found: Any, wanted: Any) -> str:
-    """How two values differ, where they are long only in what differs."""
+    """Return how two values differ; for long values only the parts that differ."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         differing = [key for key in wanted if key not in PATHS and found.get(key) != wanted[key]]
         other = [f"{key} = {found.get(key)!r} (now {wanted[key]!r})" for key in differing]

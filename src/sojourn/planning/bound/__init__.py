@@ -1,1 +1,1 @@
-"""The paper's planner: the least of a convergence bound."""
+"""The paper's planner, which minimises a convergence bound."""

@@ -1,4 +1,4 @@
-"""A plan in words: what was computed, and what it does not say."""
+"""Describe a plan in words: what was computed, and its limits."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +10,25 @@ from sojourn.planning.bound.search import Planned
 
 PESSIMISM = (
     "A worst-case bound was minimised, not training itself: it is known to be pessimistic about concurrency, because "
-    "it takes all pending gradients to pull the same way, and so asks for few tasks in flight and small steps."
+    "it assumes that all pending gradients pull the same way, and so prefers few tasks in flight and small steps."
 )
 BLIND = (
-    "Only the number of server steps per unit of time was maximised: no bound was looked at, and clients that are "
-    "hardly ever sampled make up for it by very large weights."
+    "Only the number of server steps per unit of time was maximised: no bound was considered, and clients that are "
+    "hardly ever sampled get very large weights instead."
 )
 OWN = (
-    "An objective of your own was minimised, as it was written: no bound was looked at, and what it does "
-    "not see it does not weigh."
+    "Your own objective was minimised, as it is written: no bound was considered, and what it does "
+    "not see it does not take into account."
 )
 TOO_SHORT = (
-    "Fewer than one server step is expected, so that the figures mean little: check budget or epsilon, and that it is "
+    "Fewer than one server step is expected, so the figures mean little: check budget or epsilon, and that it is "
     "in the unit of time of the rates."
 )
-EXTREME = 0.1  # of the clients, at each end, when a fleet has many speeds
+EXTREME = 0.1  # part of the clients at each end of the speeds, if a fleet has many
 
 
 def advice(planned: Planned, others: dict[str, Prediction]) -> list[str]:
-    """Sentences about the plan."""
+    """Return sentences about the plan."""
     plan, value = planned.plan, planned.prediction.value
     rows = [(name, row.value) for name, row in others.items() if name.startswith("uniform")]
     name, uniform = rows[-1]
@@ -48,7 +48,7 @@ def advice(planned: Planned, others: dict[str, Prediction]) -> list[str]:
 
 
 def _caveat(planned: Planned) -> str:
-    """What the objective does not say."""
+    """Return a sentence on the limits of the objective."""
     if not np.isnan(planned.prediction.scored.bound):
         return PESSIMISM
     score = planned.objective.score if isinstance(planned.objective, NetworkObjective) else None
@@ -60,7 +60,7 @@ def _tasks(tasks: int) -> str:
 
 
 def _whom(fleet: Fleet, sampling: NDArray[np.float64]) -> str:
-    """The ratio of the fastest clients' probability to the slowest ones'."""
+    """Describe the ratio of the fastest clients' probability to the slowest clients'."""
     if np.ptp(fleet.rate) == 0:
         return "sample all clients alike" if np.ptp(sampling) < 1e-9 else "sample as listed"
     fast, slow = _end(fleet, sampling, -fleet.rate), _end(fleet, sampling, fleet.rate)
@@ -77,7 +77,9 @@ def _whom(fleet: Fleet, sampling: NDArray[np.float64]) -> str:
 
 
 def _end(fleet: Fleet, sampling: NDArray[np.float64], by: NDArray[np.float64]) -> float:
-    """Mean probability of the clients at one end of the speeds: the first group, or a tenth of all clients."""
+    """Return the mean probability of the clients at one end of the speeds: the first group, or a
+    tenth of all clients.
+    """
     order = np.argsort(by, kind="stable")
     taken = np.cumsum(fleet.count[order]) - fleet.count[order] < max(1.0, EXTREME * fleet.clients)
     end = order[taken] if np.unique(fleet.rate).size > 5 else order[by[order] == by[order[0]]]
@@ -106,6 +108,7 @@ def _bins(planned: Planned) -> str:
     refined = f"; then refined client by client, which gained {gain:.1e}" if gain > 0 else ""
     return (
         f"planned through {binning.bins} bins of clients (rates within a bin differ by at most "
-        f"{100 * (binning.width - 1):.1f}%), whose promise was off by {binning.error:.1e} relative{refined}; the "
-        "figures are those of the fleet itself"
+        f"{100 * (binning.width - 1):.1f}%), whose prediction had a relative error of {binning.error:.1e}{refined}; "
+        "the "
+        "figures are for the fleet itself"
     )

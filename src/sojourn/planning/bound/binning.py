@@ -1,8 +1,8 @@
-"""A fleet of very many distinct clients as a smaller one: clients that are nearly alike share a bin.
+"""Replace a fleet of very many distinct clients by a smaller one: clients that are nearly equal share a bin.
 
-Bins are cut one after the other where the clients inside differ most, in the logarithms of what the theory sees:
-rate, link time, weight and energy. A bin has the mean of its clients' times, so that capacity and link time of the
-whole stay nearly what they are.
+Bins are cut one after the other where the clients inside differ most in the logarithms of rate, link time, weight and
+energy, which is all that the theory uses. A bin has the mean of its clients' times, so that the total capacity and link
+time hardly change.
 """
 
 import heapq
@@ -22,24 +22,24 @@ class Binning:
     """How far a plan made on bins can be trusted."""
 
     bins: int
-    """Bins that the clients were put into."""
+    """Number of bins."""
     width: float
     """Largest ratio between two rates in one bin."""
     value: float
-    """What the bins promised."""
+    """Value predicted with the bins."""
     true_value: float
-    """What the same sampling gives on the fleet itself, exactly."""
+    """Exact value of the same sampling on the fleet itself."""
     refined_value: float
-    """What it gives after every client's probability was refined on the fleet itself."""
+    """Value after every client's probability was refined on the fleet itself."""
 
     @property
     def error(self) -> float:
-        """Relative error of the bins' promise."""
+        """Relative error of the prediction with the bins."""
         return abs(self.value / self.true_value - 1)
 
 
 def into_bins(fleet: Fleet, objective: Objective, bins: int) -> Integers:
-    """Bin of each group."""
+    """Return the bin of each group."""
     columns = [np.log(fleet.rate)]
     link = fleet.link_time
     if np.ptp(link) > 0:
@@ -62,14 +62,16 @@ def into_bins(fleet: Fleet, objective: Objective, bins: int) -> Integers:
 
 
 def _cut(facts: Floats, rows: Integers, number: int) -> tuple[float, int, Integers, int]:
-    """A bin for the queue: the most spread out one first, spread weighed by clients."""
+    """Return a bin as an entry of the queue, in which the bin with the largest spread, weighted by clients, comes
+    first.
+    """
     spread = np.ptp(facts[rows], axis=0) * np.sqrt(rows.size)
     axis = int(np.argmax(spread))
     return -float(spread[axis]), number, rows, axis
 
 
 def binned(fleet: Fleet, objective: Objective, label: Integers) -> tuple[Fleet, Objective]:
-    """The fleet of bins, and the objective on it."""
+    """Return the fleet of bins, and the objective on it."""
     count = np.bincount(label, fleet.count)
 
     def mean(values: Floats) -> Floats:
@@ -91,7 +93,7 @@ def binned(fleet: Fleet, objective: Objective, label: Integers) -> tuple[Fleet, 
 
 
 def width(fleet: Fleet, label: Integers) -> float:
-    """Largest ratio between two rates in one bin."""
+    """Return the largest ratio between two rates in one bin."""
     low, high = np.full(label.max() + 1, np.inf), np.zeros(label.max() + 1)
     np.minimum.at(low, label, fleet.rate)
     np.maximum.at(high, label, fleet.rate)

@@ -1,10 +1,10 @@
-"""Who takes the tasks where staleness is capped: starts for the search.
+"""Which clients carry the tasks if staleness is limited: starting points for the search.
 
-C - 1 tasks are always somewhere. Under a cap some clients carry as many of them as the cap allows and the others see
-little of them; every choice of the carriers is a valley of its own. An open network with throughput Lambda tells
+C - 1 other tasks are always somewhere. Under a cap on staleness some clients carry as many of them as the cap allows,
+and the others see few; every choice of carriers is a separate valley. An open network with throughput Lambda tells
 roughly where that valley lies: client i's staleness is Lambda / (mu_i - Lambda p_i) + d_i, with d_i from links and
-server, so that a cap s lets it have p_i <= mu_i / Lambda - 1 / (s - d_i). Carriers get that much; the others share what
-is left by their weights, as far as the cap lets them. The exact network then says which choices are the best.
+server, so that a cap s lets it have p_i <= mu_i / Lambda - 1 / (s - d_i). Carriers get that much; the others share the
+rest by their weights, as far as the cap allows. The exact network then tells which choices are best.
 """
 
 from collections.abc import Iterator
@@ -17,31 +17,31 @@ from sojourn.planning.bound.objective import NetworkObjective, client_weights
 from sojourn.planning.bound.problem import Problem, judged
 from sojourn.types import Flags, Floats
 
-ALL = 6  # bands up to which every choice is looked at
-BANDS = 24  # of neighbouring speeds, at most, that carry or do not
-CLIMBS = 4  # choices from which better ones are looked for band by band, where not all are looked at
-LEVELS = (0.01, 0.04, 0.08, 0.25, 0.42, 0.58, 0.75, 0.92)  # of the throughput that are tried with each choice
+ALL = 6  # up to this many bands every choice is tried
+BANDS = 24  # most bands of neighbouring speeds that carry or do not
+CLIMBS = 4  # choices that are improved band by band, if not all are tried
+LEVELS = (0.01, 0.04, 0.08, 0.25, 0.42, 0.58, 0.75, 0.92)  # levels of the throughput that are tried with each choice
 LEAST = 1e-9  # probability of a client, before the floor
 
 
 class Start(NamedTuple):
-    """Where a choice leads to."""
+    """The starting point of a choice."""
 
     merit: float
-    """What it is worth."""
+    """Its value."""
     free: Floats
     """Free numbers."""
 
 
 def carrying(problem: Problem, concurrency: int, many: int) -> list[Floats]:
-    """Free numbers of the best choices of carriers; none in a family that cannot choose."""
+    """Return free numbers of the best choices of carriers; an empty list for a family that cannot choose."""
     if not isinstance(problem.family, ByLabel) or problem.family.size == 1:
         return []
     return _Choices(problem, problem.family, concurrency).best(many)
 
 
 class _Choices:
-    """Choices of carriers by bands of speed, as far as they were looked at; with few labels each is its own band."""
+    """The choices of carriers tried so far, by bands of speed; with few labels each is its own band."""
 
     def __init__(self, problem: Problem, family: ByLabel, concurrency: int) -> None:
         self._problem, self._family, self._concurrency = problem, family, concurrency
@@ -58,7 +58,7 @@ class _Choices:
         self._known: dict[bytes, Start] = {}
 
     def best(self, many: int) -> list[Floats]:
-        """The free numbers of the best choices."""
+        """Return the free numbers of the best choices."""
         for choice in self._choices():
             self._start(choice)
         if self._bands > ALL:
@@ -71,7 +71,7 @@ class _Choices:
         return sorted(found, key=lambda key: self._known[key].merit)
 
     def _choices(self) -> Iterator[Flags]:
-        """All that there are; or each band alone, all but one, the slowest, the fastest."""
+        """Yield all choices; or each band alone, all bands but one, the slowest, the fastest."""
         if self._bands <= ALL:
             for number in range(1, 2**self._bands):
                 yield np.array([number >> band & 1 for band in range(self._bands)], dtype=np.bool_)
@@ -83,7 +83,7 @@ class _Choices:
                 yield ~choice
 
     def _climb(self, choice: Flags) -> None:
-        """Change one band's part as long as that is of use."""
+        """Change one band at a time as long as that improves the value."""
         merit = self._start(choice).merit
         while True:
             tried = [choice ^ one for one in np.eye(choice.size, dtype=np.bool_)]
@@ -105,7 +105,7 @@ class _Choices:
         return Start(judged(self._problem, self._concurrency, free).merit, free)
 
     def _samplings(self, carriers: Flags) -> Iterator[Floats]:
-        """Samplings with these carriers, from nothing for the others to everything that the cap lets them have."""
+        """Yield samplings with these carriers, from nothing for the others to the most that the cap allows them."""
         if not carriers.any():
             return
         low, high = self._throughput(carriers), self._throughput(np.ones_like(carriers))
@@ -118,7 +118,7 @@ class _Choices:
             yield np.where(carriers, most, self._shared(most, ~carriers, max(rest, LEAST)))
 
     def _throughput(self, carriers: Flags) -> float:
-        """The throughput at which the most that the cap lets these clients have is all that there is."""
+        """Return the throughput at which the most that the cap allows these clients is everything."""
         high = float((self._count * self._problem.fleet.rate).sum())
         low = 1e-12 * high
         for _ in range(60):
@@ -128,14 +128,14 @@ class _Choices:
         return low
 
     def _most(self, throughput: float) -> Floats:
-        """The largest probability that the cap allows each client."""
+        """Return the largest probability that the cap allows each client."""
         busy = min(throughput / self._server_rate, 1 - LEAST)
         fleet = self._problem.fleet
         room = self._problem.most_staleness - throughput * fleet.link_time - busy / (1 - busy)
         return np.maximum(fleet.rate / throughput - 1 / np.maximum(room, LEAST), LEAST)
 
     def _shared(self, most: Floats, others: Flags, rest: float) -> Floats:
-        """What is left for the others, by their weights, nobody above the most."""
+        """Share the rest among the others by their weights, with nobody above the most."""
         full = np.where(others, most / self._weights, np.inf)
         order = np.argsort(full)[: int(others.sum())]
         mass = (self._count * self._weights)[order]

@@ -1,4 +1,4 @@
-"""Rounds, time and energy to epsilon of the communication-aware extension.
+"""Rounds, time and energy until epsilon, by the communication-aware extension of the paper.
 
 Alahyane, Comte, Jonckheere and Moulines, arXiv 2603.26231. Symbols as in the bound, and: sigma^2 variance, M^2
 dissimilarity (`Constants.G2`), G^2 bound on a squared gradient (`Constants.R2`), Delta = A, E[D_i] = m_i the tasks of
@@ -20,13 +20,13 @@ from sojourn.types import Floats
 
 
 def rounds(epsilon: float, concurrency: int, S1: float, S2: float, constants: Constants) -> float:
-    """K, the server steps after which the mean squared gradient norm is at most epsilon."""
+    """Return K, the number of server steps after which the mean squared gradient norm is at most epsilon."""
     by_spread, by_staleness = factors(epsilon, concurrency, constants)
     return by_spread * S1 + by_staleness * sqrt(S2)
 
 
 def factors(epsilon: float, concurrency: int, constants: Constants) -> tuple[float, float]:
-    """What S1 and the root of S2 are multiplied with in K."""
+    """Return the factors of S1 and of the root of S2 in K."""
     if not epsilon > 0:
         raise InvalidInput(f"epsilon must be positive, got {epsilon}")
     sigma2, M2, G2 = constants.sigma2, constants.G2, constants.R2
@@ -39,7 +39,7 @@ def factors(epsilon: float, concurrency: int, constants: Constants) -> tuple[flo
 
 
 def energy_of_task(fleet: Fleet) -> Floats:
-    """E_i of one client of each group; NaN where a power that is needed is not stated."""
+    """Return E_i of one client of each group in joules; NaN if a power that is needed is not stated."""
     total = fleet.power / fleet.rate
     for power, rate in ((fleet.uplink_power, fleet.uplink_rate), (fleet.downlink_power, fleet.downlink_rate)):
         total = total + np.where(np.isinf(rate), 0.0, power / rate)
@@ -47,5 +47,5 @@ def energy_of_task(fleet: Fleet) -> Floats:
 
 
 def energy_per_step(fleet: Fleet, sampling: Floats, server_rate: float = np.inf, server_power: float = 0.0) -> float:
-    """Energy that one server step costs on average: sum_i p_i E_i, and the server's."""
+    """Return the mean energy of one server step in joules: sum_i p_i E_i, plus the server's."""
     return float((fleet.count * sampling * energy_of_task(fleet)).sum()) + server_power / server_rate

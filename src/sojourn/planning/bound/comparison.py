@@ -1,4 +1,4 @@
-"""A plan beside the ones that people would take without it, and what errors in its inputs do to it."""
+"""Compare a plan with those that people would use without it, and study errors in its inputs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from sojourn.planning.bound.problem import Infeasible
 from sojourn.planning.bound.scores import StepBudget
 from sojourn.planning.bound.search import Planned, make_plan
 
-FEW = 200  # groups up to which errors in the inputs are studied on the fleet itself
+FEW = 200  # up to this many groups errors in the inputs are studied on the fleet itself
 ERROR = 0.2
 
 
 def compare(planned: Planned) -> dict[str, Prediction]:
-    """Predictions for uniform sampling, sampling by speed, the paper's plan, and the plan itself, by name."""
+    """Return predictions for uniform sampling, sampling by speed, the paper's plan, and the plan itself, by name."""
     fleet, objective, tasks = planned.fleet, planned.objective, planned.plan.concurrency
     some = "1 task" if tasks == 1 else f"{tasks} tasks"
     others = {f"uniform, {some}{' (C = n)' if tasks == fleet.clients else ''}": Plan.uniform(fleet, tasks)}
@@ -38,10 +38,10 @@ def compare(planned: Planned) -> dict[str, Prediction]:
 
 
 def papers_plan(fleet: Fleet, objective: Objective, tasks: int) -> Plan | None:
-    """The paper's plan: two speed clusters, the bound after T steps on a grid of p_fast around uniform.
+    """Return the paper's plan: two speed clusters, and the bound after T steps on a grid of p_fast around uniform.
 
-    T are the steps that uniform sampling makes under `objective`. None where the objective has no constants, or the
-    fleet one speed.
+    T is the number of steps of uniform sampling under `objective`. Returns None if the objective has no constants, or
+    the fleet only one speed.
     """
     constants = _constants(objective)
     if constants is None or np.ptp(fleet.rate) == 0:
@@ -55,33 +55,33 @@ def papers_plan(fleet: Fleet, objective: Objective, tasks: int) -> Plan | None:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What happens when one input is not what it was thought to be."""
+    """The effect of one input that differs from what was assumed."""
 
     case: str
-    """Which input, and by how much."""
+    """The input, and by how much it differs."""
     kept: float
     """Value of the plan as it is, its step size included, under the true input."""
     best: float
-    """Value of a plan made with the true input; NaN = no plan keeps the limits then."""
+    """Value of a plan made with the true input; NaN = no plan keeps the limits."""
     concurrency: int | None
-    """Tasks in flight of that plan, if there is one."""
+    """Tasks in flight of that plan."""
     step_size: float | None
     """Its step size."""
     sampling_change: float
     """Largest relative change of a client's probability; NaN = there is no such plan."""
     proven: bool
-    """Whether the kept step is still within what the theorem allows."""
+    """Whether the theorem still allows the kept step size."""
     feasible: bool
     """Whether the kept plan still keeps the constraints."""
 
     @property
     def regret(self) -> float:
-        """How much worse the kept plan is than the best one, relative."""
+        """Relative loss of the kept plan compared with the best one."""
         return self.kept / self.best - 1
 
 
 def sensitivity(planned: Planned, error: float = ERROR, seed: int = 0) -> list[Sensitivity]:
-    """Plans made anew with rates, A, L and B off by `error`, beside the plan as it is.
+    """Compare the plan with plans made for rates, A, L and B that are wrong by `error`.
 
     A fleet of more than 200 groups is studied through bins.
     """
@@ -115,7 +115,7 @@ def _smaller(planned: Planned) -> Planned:
 
 
 def _again(planned: Planned, fleet: Fleet, objective: Objective, tasks: int | None, **more: Any) -> Planned:
-    """A plan from the same family, under the same constraints."""
+    """Return a plan from the same family, under the same constraints."""
     clusters = min(planned.clusters, np.unique(fleet.rate).size)
     settings = {"clusters": clusters, "equal": planned.equal, **more}
     return make_plan(fleet, objective, tasks, planned.search, planned.limits, **settings)
@@ -130,7 +130,7 @@ def _cases(planned: Planned, error: float, seed: int) -> Iterator[tuple[str, Fle
             yield f"fast clients' rates {_off(sign)}", fleet.with_rates(rates), objective
     rng = np.random.default_rng(seed)
     rates = fleet.rate * rng.uniform(1 - error, 1 + error, fleet.groups)
-    yield f"every group's rate off by up to {100 * error:.0f}%", fleet.with_rates(rates), objective
+    yield f"every group's rate wrong by up to {100 * error:.0f}%", fleet.with_rates(rates), objective
     constants = _constants(objective)
     if constants is None:
         return
@@ -146,7 +146,7 @@ def _off(sign: float) -> str:
 
 
 def _fast_half(fleet: Fleet) -> NDArray[np.bool_]:
-    """Groups faster than the median client; where that is nobody, than the slowest."""
+    """Return the groups faster than the median client; if there are none, those faster than the slowest."""
     order = np.argsort(fleet.rate)
     median = fleet.rate[order][np.searchsorted(np.cumsum(fleet.count[order]), fleet.clients / 2)]
     fast: NDArray[np.bool_] = fleet.rate > median
@@ -160,7 +160,7 @@ def _constants(objective: Objective) -> Constants | None:
 
 
 def _scaled(constants: Constants, key: str, factor: float) -> Constants:
-    """With A, L or B changed; B through its parts where it is given by them."""
+    """Return the constants with A, L or B scaled; B through its parts if it is given by them."""
     if key != "B" or constants.B is not None:
         return replace(constants, **{key: getattr(constants, key) * factor})
     parts = {part: getattr(constants, part) for part in ("sigma2", "G2", "R2")}

@@ -1,7 +1,8 @@
-"""The best whole number of tasks in flight: a ladder, then a bracket, each rung warm-started by its neighbour.
+"""Find the best number of tasks in flight: first a ladder, then a bracket; each rung starts from its neighbour's
+result.
 
-The value over C falls to one valley and rises again in every case seen; the ladder goes on for some rungs after a rise
-so that a shallow one does not stop it, and the neighbours of the result are looked at.
+In every case seen the value over C falls to one valley and rises again. The ladder continues for some rungs after a
+rise, so that a shallow rise does not stop it, and the neighbours of the result are checked.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ GOLDEN = 0.381966
 
 
 def best_concurrency(value: Callable[[int], float], most: int, first: int = 1) -> int:
-    """The C in 1..most with the least value; `value` is asked once for each C."""
+    """Return the C in 1..most with the least value; `value` is called once for each C."""
     known: dict[int, float] = {}
 
     def ask(tasks: int) -> float:
@@ -37,7 +38,7 @@ def _least(known: dict[int, float]) -> int:
 
 
 def _ladder(ask: Callable[[int], float], most: int, first: int) -> tuple[int, int]:
-    """Double and halve from `first` until the value has risen for some rungs; the rungs around the least."""
+    """Double and halve from `first` until the value has risen for some rungs; return the rungs around the least."""
     first = min(first, most)
     rungs = {first: ask(first)}
     for up in (True, False):
@@ -49,14 +50,14 @@ def _ladder(ask: Callable[[int], float], most: int, first: int) -> tuple[int, in
             rungs[at] = ask(at)
             risen = 0 if rungs[at] <= min(rungs.values()) and isfinite(rungs[at]) else risen + 1
             if not isfinite(rungs[at]) and not isfinite(min(rungs.values())) and not up:
-                risen = 0  # nothing feasible yet: fewer tasks are the way
+                risen = 0  # nothing feasible yet: try fewer tasks
     order = sorted(rungs)
     place = order.index(_least(rungs))
     return order[max(place - 1, 0)], order[min(place + 1, len(order) - 1)]
 
 
 def _narrow(ask: Callable[[int], float], low: int, high: int) -> None:
-    """Golden section over the whole numbers between two rungs."""
+    """Search the whole numbers between two rungs by golden section."""
     while high - low > 3:
         step = max(1, round(GOLDEN * (high - low)))
         left, right = low + step, high - step

@@ -1,4 +1,4 @@
-"""Families of samplings: from a few free numbers to a probability for every client.
+"""Families of samplings, which turn a few free numbers into a probability for every client.
 
 In every family log w = M z, and p = f + (1 - n f) w / sum_i w_i with a floor f: `one number for each label` (all
 clients with one label share it: equal clients, or a speed cluster), and `a power of speed` (log w = z log mu).
@@ -9,12 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
+from sojourn.cut import cut
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.types import Floats, Integers
 
-PIECES = 400  # neighbouring rates put together before clusters are looked for
-EDGE = 40.0  # of log w about its middle: a factor of e^80 between two clients is as good as never
+EDGE = 40.0  # largest deviation of log w: a weight e^80 times smaller is practically never drawn
 
 
 class Family(Protocol):
@@ -22,7 +22,7 @@ class Family(Protocol):
 
     @property
     def size(self) -> int:
-        """Free numbers."""
+        """Number of free numbers."""
 
     def logs(self, free: Floats) -> Floats:
         """M z."""
@@ -43,19 +43,19 @@ class ByLabel:
 
     @property
     def size(self) -> int:
-        """Free numbers."""
+        """Number of free numbers."""
         return int(self.label.max()) + 1
 
     def logs(self, free: Floats) -> Floats:
-        """The label's number."""
+        """Return the label's number for each group."""
         return np.asarray(free[self.label])
 
     def pull(self, slope: Floats) -> Floats:
-        """Sum over the groups of a label."""
+        """Return the sum over the groups of each label."""
         return np.bincount(self.label, slope, self.size).astype(np.float64)
 
     def nearest(self, logs: Floats, mass: Floats) -> Floats:
-        """Mean over the groups of a label."""
+        """Return the mean over the groups of each label."""
         return np.asarray(np.bincount(self.label, mass * logs) / np.bincount(self.label, mass))
 
 
@@ -69,22 +69,22 @@ class ByPower:
     size = 1
 
     def logs(self, free: Floats) -> Floats:
-        """The exponent times log mu."""
+        """Return the exponent times log mu."""
         return np.asarray(free[0] * self.log_rate)
 
     def pull(self, slope: Floats) -> Floats:
-        """Along log mu."""
+        """Return the derivative along log mu."""
         return np.array([slope @ self.log_rate])
 
     def nearest(self, logs: Floats, mass: Floats) -> Floats:
-        """The slope of log w over log mu."""
+        """Return the slope of log w over log mu."""
         centred = self.log_rate - (mass @ self.log_rate) / mass.sum()
         spread = mass @ centred**2
         return np.array([(mass * centred) @ logs / spread if spread > 0 else 0.0])
 
 
 def equal_clients(fleet: Fleet, weights: Floats) -> Integers:
-    """Label of each group such that clients alike in everything that the theory sees share one."""
+    """Return a label for each group; clients that are equal in everything that the theory uses share one."""
     columns = [
         fleet.rate,
         fleet.uplink_rate,
@@ -98,56 +98,25 @@ def equal_clients(fleet: Fleet, weights: Floats) -> Integers:
 
 
 def speed_clusters(fleet: Fleet, clusters: int) -> Integers:
-    """Label of each group by speed, 0 the fastest: the cut of the sorted log rates with the least squares inside.
+    """Return the label of each group by speed, 0 the fastest: the cut of the sorted log rates with the least squares
+    inside.
 
-    Every client counts; more than some hundred distinct rates are first put together by neighbours.
+    Every client counts; if there are more than a few hundred distinct rates, neighbours are merged first.
     """
-    distinct, place = np.unique(-np.log(fleet.rate), return_inverse=True)
+    distinct = np.unique(-np.log(fleet.rate))
     if not 1 <= clusters <= distinct.size:
         raise InvalidInput(
             f"clusters must lie between 1 and the {distinct.size} distinct rates of the fleet, got {clusters}; "
             "with one speed there is nothing to cluster"
         )
-    mass = np.bincount(place.reshape(-1), fleet.count)
-    pieces = np.array_split(np.arange(distinct.size), min(distinct.size, PIECES))
-    weight = np.array([mass[piece].sum() for piece in pieces])
-    centre = np.array([mass[piece] @ distinct[piece] for piece in pieces]) / weight
-    label = np.repeat(_least_squares(centre, weight, clusters), [piece.size for piece in pieces])
-    return np.asarray(label[place.reshape(-1)], dtype=np.int64)
-
-
-def _least_squares(x: Floats, weight: Floats, clusters: int) -> Integers:
-    """Cluster of each of the sorted points such that the squares about the clusters' means are least."""
-    w, wx, wxx = (np.concatenate([[0.0], np.cumsum(weight * x**power)]) for power in (0, 1, 2))
-
-    def inside(begin: Integers, end: int) -> Floats:
-        total = np.maximum(w[end] - w[begin], 1e-300)
-        return np.asarray(wxx[end] - wxx[begin] - (wx[end] - wx[begin]) ** 2 / total)
-
-    size = x.size
-    best = np.concatenate([[np.inf], [inside(np.array([0]), end)[0] for end in range(1, size + 1)]])
-    cuts = np.zeros((clusters, size + 1), dtype=np.int64)
-    for number in range(1, clusters):
-        before, best = best, np.full(size + 1, np.inf)
-        for end in range(number + 1, size + 1):
-            begins = np.arange(number, end)
-            costs = before[begins] + inside(begins, end)
-            pick = int(np.argmin(costs))
-            best[end], cuts[number, end] = costs[pick], begins[pick]
-    label = np.zeros(size, dtype=np.int64)
-    end = size
-    for number in range(clusters - 1, 0, -1):
-        begin = int(cuts[number, end])
-        label[begin:end] = number
-        end = begin
-    return label
+    return cut(-np.log(fleet.rate), fleet.count.astype(np.float64), clusters)
 
 
 def grid_around_uniform(fleet: Fleet, points: int) -> list[Floats]:
-    """A grid of p around the uniform one, as the paper searches, in free numbers of two speed clusters.
+    """Return a grid of p around the uniform one, as in the paper, in free numbers of two speed clusters.
 
     The paper says "50 values around the uniform one" and gives no range. The range is ours: a fast client's probability
-    goes evenly through (0, min(2/n, 1/n_fast)), that is up to twice uniform, or as far as there is room.
+    goes evenly through (0, min(2/n, 1/n_fast)), that is up to twice uniform, or as far as possible.
     """
     fast = speed_clusters(fleet, 2) == 0
     n, n_fast = fleet.clients, int(fleet.count[fast].sum())
@@ -156,13 +125,13 @@ def grid_around_uniform(fleet: Fleet, points: int) -> list[Floats]:
 
 
 def sampling(logs: Floats, count: Floats, floor: float) -> tuple[Floats, Floats]:
-    """Probability of one client of each group from log w, and each client's share w / sum of all w."""
+    """Return the probability of one client of each group from log w, and each client's share w / sum of all w."""
     w = np.exp(np.clip(logs - logs.max(), -2 * EDGE, 0.0))
     share = w / (count * w).sum()
     return floor + (1 - floor * count.sum()) * share, share
 
 
 def slope_of_logs(by_sampling: Floats, share: Floats, count: Floats, floor: float) -> Floats:
-    """Derivative by log w of each group, from that by p of one client of each group."""
+    """Return the derivative by log w of each group, from that by p of one client of each group."""
     mass = count * share
     return np.asarray((1 - floor * count.sum()) * mass * (by_sampling - mass @ by_sampling))

@@ -1,4 +1,4 @@
-"""From a budget to an objective: least bound after a time or a number of steps, or soonest, cheapest to epsilon."""
+"""Make an objective from a budget: the least bound after a time or some steps, or the least cost to epsilon."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,10 +27,19 @@ def goal(
     server_rate: float | None = None,
     server_power: float = 0.0,
 ) -> NetworkObjective:
-    """What `make_plan` is to minimise.
+    """Return an objective of the paper's planner, to be passed to `make_plan`.
 
-    `time` or `steps`: the bound after that budget. `epsilon`: until the bound is that small, the `least` time
-    (default), steps or energy. None of these and `least="step time"`: as many steps per unit of time as possible.
+    Give one of `time`, `steps` and `epsilon`; or none of them and `least="step time"`, for as many steps per second as
+    possible.
+
+    - `time`, `steps`: minimise the bound after this time in seconds, or after this many server steps
+    - `epsilon`: minimise the cost until the bound is this small; `least` is the cost: `time` (default), `steps` or
+      `energy`
+    - `constants`: the constants of the training problem; by default those of the paper's worked example
+    - `free_step`: let the step size exceed the theorem's largest
+    - `weights`: weight of a client in the objective: `equal`, `data`, or one number per group
+    - `reading`: how the bound counts staleness, `indicator` (the paper's) or `conditional`
+    - `server_rate`, `server_power`: updates that the server applies per second, and its power meanwhile in watts
 
     >>> goal(time=3600).name
     "Theorem 1's bound after 3600 units of time"
@@ -61,7 +70,7 @@ def goal(
     elif least not in (None, given[0]):
         wanted = "throughput" if least == "step time" else least
         raise InvalidInput(
-            f"'{wanted}' does not go with a budget of {given[0]}; leave out one of them, or give epsilon"
+            f"'{wanted}' cannot be combined with a budget of {given[0]}; leave out one of them, or give epsilon"
         )
     elif time is not None:
         score = TimeBudget(time, constants, free_step)
@@ -79,7 +88,7 @@ def _to_epsilon(epsilon: float, least: str, constants: Constants, free_step: boo
 
 
 def mixed_goal(fleet: Fleet, goal_of_time: NetworkObjective, share: float, **settings: Any) -> NetworkObjective:
-    """A mix of energy, with this share, and time, each in units of its own least value on this fleet.
+    """Return a mix of energy, with this share, and time, each in units of its least value on this fleet.
 
     `settings` are those of `make_plan`, with which the two least values are found.
     """

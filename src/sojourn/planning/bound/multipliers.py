@@ -1,6 +1,6 @@
-"""An augmented Lagrangian for a cap on staleness: its multipliers are weights of one more staleness gradient.
+"""An augmented Lagrangian for a cap on staleness; its multipliers are the weights of one staleness gradient.
 
-For fleets of many groups, where one gradient for all of them is what can be afforded.
+It is for fleets of many groups, where only one gradient for all of them is affordable.
 """
 
 from dataclasses import replace
@@ -11,15 +11,15 @@ from sojourn.planning.bound.objective import Prediction
 from sojourn.planning.bound.problem import MET, Candidate, Problem, Target, descend, judged, log_value
 from sojourn.types import Floats
 
-ROUNDS = 20  # of multipliers
-SETTLED = 1e-6  # relative change of the multipliers that ends them
-HARDER = 4.0  # factor of the penalty where the excess does not fall
-POWERS = (10.0, 100.0, 1000.0)  # of the means by which the largest staleness is approached
-STEPS = 200  # for each of them
+ROUNDS = 20  # rounds of multipliers
+SETTLED = 1e-6  # relative change of the multipliers at which the rounds end
+HARDER = 4.0  # factor of the penalty if the excess does not fall
+POWERS = (10.0, 100.0, 1000.0)  # powers of the means that approximate the largest staleness
+STEPS = 200  # steps for each of them
 
 
 def best_in_valley(problem: Problem, concurrency: int, start: Floats) -> Candidate:
-    """The sampling with the least value within the cap, in the valley of `start`."""
+    """Return the sampling with the least value within the cap, in the valley of `start`."""
     cap, free = problem.most_staleness, start
     multiplier, strength = np.zeros(problem.fleet.groups), 1.0
     found = best = judged(problem, concurrency, free)
@@ -38,7 +38,7 @@ def best_in_valley(problem: Problem, concurrency: int, start: Floats) -> Candida
 
 
 def _penalised(cap: float, multiplier: Floats, strength: float) -> Target:
-    """The logarithm of the value with the terms for staleness_i / cap - 1 <= 0 of every group."""
+    """Return the logarithm of the value plus the terms for staleness_i / cap - 1 <= 0 of every group."""
 
     def target(prediction: Prediction) -> tuple[float, Floats]:
         value, by_sampling = log_value(prediction)
@@ -46,7 +46,7 @@ def _penalised(cap: float, multiplier: Floats, strength: float) -> Target:
         p, m = analysis.plan.sampling, analysis.staleness("indicator")
         push = np.maximum(0.0, multiplier + strength * (m / p / cap - 1))
         penalty = float((push**2 - multiplier**2).sum()) / (2 * strength)
-        per_client = push / analysis.fleet.count  # one constraint a group, the gradient sums over clients
+        per_client = push / analysis.fleet.count  # one constraint per group; the gradient sums over clients
         slope = analysis.staleness_gradient(per_client / p / cap) - per_client * m / p**2 / cap
         return value + penalty, by_sampling + slope
 
@@ -54,7 +54,9 @@ def _penalised(cap: float, multiplier: Floats, strength: float) -> Target:
 
 
 def least_staleness(problem: Problem, concurrency: int, start: Floats) -> Floats:
-    """The free numbers whose largest staleness is least, in the valley of `start`, by means of ever higher powers."""
+    """Return the free numbers whose largest staleness is least in the valley of `start`, by means
+    of increasing powers.
+    """
     free, quick = start, replace(problem, iterations=STEPS)
     for power in POWERS:
         free = descend(quick, concurrency, free, _power_mean(power))
@@ -62,7 +64,7 @@ def least_staleness(problem: Problem, concurrency: int, start: Floats) -> Floats
 
 
 def _power_mean(power: float) -> Target:
-    """The logarithm of (sum over the groups of staleness^power)^(1 / power)."""
+    """Return the logarithm of (sum over the groups of staleness^power)^(1 / power)."""
 
     def target(prediction: Prediction) -> tuple[float, Floats]:
         analysis = prediction.analysis

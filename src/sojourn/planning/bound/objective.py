@@ -1,8 +1,8 @@
-"""What a plan is judged by: fleet and plan in, predicted progress and its gradient out.
+"""Objectives: functions of a fleet and a plan that return predicted progress and its gradient.
 
-The planner knows an objective only by `predict`; a predictor better than a worst-case bound has the same face. Those
-that rest on the exact network see a plan through four numbers: S1 and S2 of the bound, throughput, and energy a step.
-A `Score` turns these into a value and its slopes, and the network's own gradients do the rest.
+The planner uses only an objective's `predict`, so a predictor that is better than a worst-case bound fits in as well.
+Objectives based on the exact network see a plan through four numbers: S1 and S2 of the bound, throughput, and energy
+per step. A `Score` turns these into a value and its slopes, and the network's own gradients do the rest.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ Weights = Literal["equal", "data"] | ArrayLike
 
 
 class Seen(NamedTuple):
-    """What a score sees of a plan (or, as slopes, the derivatives by it)."""
+    """The four numbers of a plan that a score sees (or, as slopes, the derivatives by them)."""
 
     S1: float
     """sum_i q_i^2 / p_i."""
     S2: float
     """sum_i q_i^2 m_i / p_i^2."""
     throughput: float
-    """Server steps per unit of time."""
+    """Server steps per second."""
     energy: float
-    """Energy a server step; NaN = powers are not stated."""
+    """Energy per server step in joules; NaN = the fleet does not state its powers."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a score makes of a plan."""
+    """The result of a score for a plan."""
 
     value: float
     """What is minimised."""
@@ -48,26 +48,26 @@ class Scored:
     steps: float
     """Server steps."""
     time: float
-    """Time on the clock."""
+    """Time in seconds."""
     energy: float
-    """Energy; NaN = powers are not stated."""
+    """Energy in joules; NaN = the fleet does not state its powers."""
     step_size: float | None = None
-    """The step it is meant with."""
+    """The step size that the value is for."""
     free_step_size: float | None = None
-    """The best step if the largest step of the theorem's proof were not there."""
+    """The best step size without the limit of the theorem's proof."""
     largest_step_size: float | None = None
-    """The largest step that the theorem's proof allows."""
+    """The largest step size that the theorem's proof allows."""
 
     @property
     def proven(self) -> bool:
-        """Whether the step lies within what the theorem allows."""
+        """Whether the theorem's proof allows the step size."""
         if self.step_size is None or self.largest_step_size is None:
             return True
         return self.step_size <= self.largest_step_size * (1 + 1e-9)
 
 
 class Score(Protocol):
-    """A value from four numbers and the concurrency."""
+    """Computes a value from the four numbers and the concurrency."""
 
     @property
     def name(self) -> str:
@@ -78,21 +78,21 @@ class Score(Protocol):
         """Whether powers must be stated."""
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """Value and slopes, at the given step size or at the best one."""
+        """Return value and slopes, at the given step size or at the best one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What is expected of a plan."""
+    """What an objective predicts for a plan."""
 
     plan: Plan
-    """The plan that was judged; where it has no step size, the best one is in `scored`."""
+    """The plan; if it has no step size, the best one is in `scored`."""
     scored: Scored
     """Value, bound, steps, time, energy, step sizes."""
     analysis: Analysis
     """The exact network behind it."""
     gradient: Floats | None = None
-    """Derivative of the value by the sampling probability of one client of each group, where asked for."""
+    """Derivative of the value by the sampling probability of one client of each group, if requested."""
 
     @property
     def value(self) -> float:
@@ -108,7 +108,7 @@ class Objective(Protocol):
         """What is minimised, in words."""
 
     def predict(self, fleet: Fleet, plan: Plan, gradient: bool = False) -> Prediction:
-        """What is expected of `plan` on `fleet`, with its step size or, where it has none, the best one."""
+        """Predict the result of `plan` on `fleet`, with the plan's step size or, if it has none, the best one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,15 +116,15 @@ class NetworkObjective:
     """A score of the exact stationary network."""
 
     score: Score
-    """From the four numbers to a value."""
+    """The score, which turns the four numbers into a value."""
     weights: Weights = "equal"
     """q: `equal` for 1/n, `data` for shares of the data, or one number for each client of a group."""
     reading: Reading = "indicator"
     """Which staleness enters S2."""
     server_rate: float | None = None
-    """Updates that a busy server applies per unit of time; None = at once."""
+    """Updates that a busy server applies per second; None = at once."""
     server_power: float = 0.0
-    """Watts of the server while it applies an update."""
+    """Power of the server while it applies an update, in watts."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.server_power < np.inf:
@@ -153,7 +153,7 @@ class NetworkObjective:
 
     def _gradient(self, analysis: Analysis, q: Floats, slopes: Seen) -> Floats:
         p, m = analysis.plan.sampling, analysis.staleness(self.reading)
-        power = 2 if self.reading == "indicator" else 3  # conditional staleness has one more p below
+        power = 2 if self.reading == "indicator" else 3  # conditional staleness has one more p in the denominator
         S2 = analysis.staleness_gradient(q**2 / p**power) - power * q**2 * m / p**3
         total = slopes.S1 * -(q**2) / p**2 + slopes.S2 * S2
         if slopes.throughput:
@@ -164,7 +164,7 @@ class NetworkObjective:
 
 
 def client_weights(fleet: Fleet, weights: Weights = "equal") -> Floats:
-    """Weight q of one client of each group, summing to 1 over all clients.
+    """Return the weight q of one client of each group; the weights sum to 1 over all clients.
 
     >>> client_weights(Fleet.of(a=(3, 1.0), b=(1, 2.0)))
     array([0.25, 0.25])

@@ -1,11 +1,11 @@
-"""Objectives of one's own: one class that says its name and either a value, a score with slopes, or a prediction.
+"""Objectives of your own: one class with a name and either a value, a score with slopes, or a prediction.
 
     name      what is minimised, in words
-    value     (seen, concurrency) -> float, to be made small; slopes are taken by differences
-    score     (seen, concurrency, step_size) -> Scored, with its slopes, its bound and its step: and `needs_energy`
+    value     (seen, concurrency) -> float, to be minimised; slopes are computed by differences
+    score     (seen, concurrency, step_size) -> Scored, with its slopes, its bound and its step size; and `needs_energy`
     predict   (fleet, plan, gradient) -> Prediction, for an objective that does not see a plan through `Seen`
 
-Named `package.module:Class(key=value)` on the command line, or passed to `make_plan` as an object.
+Name it `package.module:Class(key=value)` on the command line, or pass an object to `make_plan`.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sojourn.own_code import own_call
 from sojourn.planning.bound.objective import NetworkObjective, Objective, Scored, Seen, Weights
 from sojourn.timing.exact.analysis import Reading
 
-STEP = 1e-6  # relative, of differences
+STEP = 1e-6  # relative size of differences
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class ByValue:
 
     @property
     def needs_energy(self) -> bool:
-        """Whether powers must be stated."""
+        """Whether the fleet must state its powers."""
         return bool(getattr(self.given, "needs_energy", False))
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """The value, and its slopes by differences."""
+        """Return the value, and its slopes by differences."""
         value = self._value(seen, concurrency)
         slopes = Seen(*(self._slope(seen, concurrency, place) for place in range(len(seen))))
         return Scored(value, slopes, nan, 1.0, 1 / seen.throughput, seen.energy, step_size)
@@ -51,7 +51,7 @@ class ByValue:
 
     def _slope(self, seen: Seen, concurrency: int, place: int) -> float:
         x = seen[place]
-        if not isfinite(x):  # powers that are not stated
+        if not isfinite(x):  # the fleet does not state its powers
             return 0.0
         h = STEP * max(abs(x), 1e-12)
         up, down = (Seen(*(x + sign * h if i == place else v for i, v in enumerate(seen))) for sign in (1, -1))
@@ -65,9 +65,9 @@ def as_objective(
     server_rate: float | None = None,
     server_power: float = 0.0,
 ) -> Objective:
-    """The objective that an object describes; an error that names what is missing.
+    """Return the objective that an object describes; raise an error that names what is missing.
 
-    The other arguments are those of `NetworkObjective`; an object with a `predict` of its own has no use for them.
+    The other arguments are those of `NetworkObjective`; an object with its own `predict` does not use them.
     """
     kind = type(given).__name__
     if isinstance(given, type):
@@ -89,5 +89,7 @@ def as_objective(
 
 
 def own_objective(text: str, **settings: Any) -> Objective:
-    """The objective that a text names, `package.module:Class(key=value)`; `settings` are those of `as_objective`."""
+    """Return the objective that a text names, `package.module:Class(key=value)`; `settings` are those of
+    `as_objective`.
+    """
     return as_objective(own_call("objective", text), **settings)

@@ -1,6 +1,6 @@
-"""A planning problem at any concurrency: fleet, objective, family of samplings and constraints; and what was found.
+"""A planning problem at any concurrency (fleet, objective, family of samplings, constraints), and its candidates.
 
-The free numbers of a family are descended by exact gradients (L-BFGS).
+The free numbers of a family are optimised by exact gradients (L-BFGS).
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from sojourn.planning.bound.family import EDGE, Family, sampling, slope_of_logs
 from sojourn.planning.bound.objective import Objective, Prediction
 from sojourn.types import Floats
 
-ROUNDING = 1e-12  # of n times a floor of 1/n
-MET = 1e-6  # relative excess over the cap that counts as met
-PRICE = 10.0  # of a relative excess over the cap, against a relative change of the value
-POWERS = (0.0, 1.0, 0.5, -0.5)  # of speed, from which descents start
+ROUNDING = 1e-12  # rounding error of n times a floor of 1/n
+MET = 1e-6  # up to this relative excess the cap counts as met
+PRICE = 10.0  # weight of a relative excess over the cap against a relative change of the value
+POWERS = (0.0, 1.0, 0.5, -0.5)  # powers of speed from which descents start
 
 
 class Infeasible(InvalidInput):
@@ -32,19 +32,19 @@ class Problem:
     fleet: Fleet
     """The fleet."""
     objective: Objective
-    """What is minimised."""
+    """The objective to minimise."""
     family: Family
-    """Where the sampling is looked for."""
+    """The family in which to search the sampling."""
     floor: float = 0.0
-    """Least probability of every client."""
+    """Smallest probability of any client."""
     most_staleness: float = np.inf
-    """Largest mean staleness of every client."""
+    """Largest mean staleness of any client."""
     only: tuple[Floats, ...] = ()
-    """Free numbers to choose among; none = all that there are."""
+    """Free numbers to choose among; empty = all."""
     iterations: int = 2000
     """Most steps of one descent."""
     rough: bool = False
-    """Whether a relative accuracy of 1e-10 of the value is enough, while looking around."""
+    """Whether a relative accuracy of 1e-10 of the value is enough during the search."""
 
     def __post_init__(self) -> None:
         n = self.fleet.clients
@@ -61,22 +61,22 @@ class Problem:
         return self.family.size == 1 and bool(np.ptp(self.family.logs(np.ones(1))) == 0)
 
     def plan(self, free: Floats, concurrency: int) -> tuple[Plan, Floats]:
-        """The plan of these free numbers, and each client's share before the floor."""
+        """Return the plan of these free numbers, and each client's share before the floor."""
         count = self.fleet.count.astype(np.float64)
         p, share = sampling(self.family.logs(free), count, self.floor)
         return Plan(self.fleet.name, self.fleet.count, p / (count * p).sum(), concurrency), share
 
     def predict(self, free: Floats, concurrency: int) -> Prediction:
-        """What the objective expects of these free numbers."""
+        """Return the objective's prediction for these free numbers."""
         return self.objective.predict(self.fleet, self.plan(free, concurrency)[0])
 
     def slope(self, by_sampling: Floats, share: Floats) -> Floats:
-        """Derivative by the free numbers, from that by p of one client of each group."""
+        """Return the derivative by the free numbers, from that by p of one client of each group."""
         count = self.fleet.count.astype(np.float64)
         return self.family.pull(slope_of_logs(by_sampling, share, count, self.floor))
 
     def starts(self, more: int, seed: int) -> list[Floats]:
-        """Free numbers of uniform sampling, of powers of speed, and of `more` random ones."""
+        """Return free numbers of uniform sampling, of powers of speed, and `more` random ones."""
         logs, mass = np.log(self.fleet.rate), self.fleet.count.astype(np.float64)
         rng = np.random.default_rng(seed)
         found = [self.family.nearest(power * logs, mass) for power in POWERS]
@@ -91,28 +91,28 @@ class Candidate:
     free: Floats
     """The free numbers."""
     prediction: Prediction
-    """What is expected of it."""
+    """The prediction for it."""
     excess: float
-    """Relative excess of the worst client over the cap on staleness; at most 1e-6 is met."""
+    """Relative excess of the worst client over the cap on staleness; up to 1e-6 the cap counts as met."""
 
     @property
     def value(self) -> float:
-        """What is minimised; inf where the cap is not met."""
+        """The value of the objective; inf if the cap is not met."""
         return self.prediction.value if self.excess <= MET else np.inf
 
     @property
     def merit(self) -> float:
-        """The logarithm of the value and a price for the excess: what a sampling near the cap is worth."""
+        """The logarithm of the value plus a penalty for the excess, to compare samplings near the cap."""
         return float(np.log(self.prediction.value)) + PRICE * self.excess
 
     @property
     def order(self) -> tuple[float, float]:
-        """The better of two is the one that comes first."""
+        """Sort key: of two candidates the better one comes first."""
         return self.value, self.excess
 
 
 def judged(problem: Problem, concurrency: int, free: Floats) -> Candidate:
-    """What these free numbers are worth."""
+    """Return the candidate of these free numbers."""
     prediction = problem.predict(free, concurrency)
     cap = problem.most_staleness
     over = 0.0 if np.isinf(cap) else float(prediction.analysis.staleness().max()) / max(cap, 1e-9) - 1
@@ -123,13 +123,13 @@ Target = Callable[[Prediction], tuple[float, Floats]]  # a value and its slope b
 
 
 def log_value(prediction: Prediction) -> tuple[float, Floats]:
-    """The logarithm of what is minimised, and its slope by the sampling."""
+    """Return the logarithm of the value, and its slope by the sampling."""
     assert prediction.gradient is not None
     return float(np.log(prediction.value)), prediction.gradient / prediction.value
 
 
 def descend(problem: Problem, concurrency: int, start: Floats, target: Target = log_value) -> Floats:
-    """The free numbers in whose valley `start` lies, where `target` is least."""
+    """Return the free numbers with the least `target` in the valley of `start`."""
     from scipy.optimize import minimize
 
     if problem.fixed:

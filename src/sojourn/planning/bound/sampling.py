@@ -1,8 +1,8 @@
-"""The best sampling of a family at a given concurrency, from several starts.
+"""Find the best sampling of a family at a given concurrency, from several starts.
 
-The logarithm of the value is minimised over the free numbers by L-BFGS; where a cap on staleness binds, under that cap.
-Under a cap there are many valleys (see `carriers`): the best choices of carriers are starts, beside the usual ones. Up
-to some groups each valley's best is found by sequential quadratic programming, beyond by an augmented Lagrangian.
+L-BFGS minimises the logarithm of the value over the free numbers, subject to a cap on staleness if that binds. Under a
+cap there are many valleys (see `carriers`): the best choices of carriers are starts in addition to the usual ones. For
+few groups sequential quadratic programming finds each valley's best, for many an augmented Lagrangian.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from sojourn.planning.bound.carriers import carrying
 from sojourn.planning.bound.problem import MET, Candidate, Problem, descend, judged
 from sojourn.types import Floats
 
-FEW = 30  # groups up to which every group's staleness has a gradient of its own
-CHOICES, FEWER = 20, 3  # of carriers, that are tried; the latter with more groups
+FEW = 30  # up to this many groups every group's staleness has its own gradient
+CHOICES, FEWER = 20, 3  # choices of carriers that are tried; the latter with more groups
 GLANCE = 5  # steps by which starts are judged
 KEPT = 6  # starts that are followed to the end
-POWERS = (-4.0, -2.0, -1.0, 2.0, 4.0)  # of speed, tried beside the usual ones where carriers cannot be chosen
+POWERS = (-4.0, -2.0, -1.0, 2.0, 4.0)  # powers of speed that are also tried if carriers cannot be chosen
 
 
 def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], thorough: bool = False) -> Candidate:
-    """The best of the descents from these starts, or of the few that there are to choose among.
+    """Return the best result of descents from these starts, or of the few points to choose among.
 
-    A cap that binds makes more valleys; `thorough` looks for these too.
+    A cap that binds makes more valleys; with `thorough` these are searched too.
     """
     if problem.only:
         return min((judged(problem, concurrency, free) for free in problem.only), key=lambda one: one.order)
@@ -39,9 +39,9 @@ def best_sampling(problem: Problem, concurrency: int, starts: Sequence[Floats], 
 def best_within_cap(
     problem: Problem, concurrency: int, starts: Sequence[Floats], free: Sequence[Candidate], thorough: bool
 ) -> Candidate:
-    """The best sampling within the cap; where none was found, the one whose largest staleness is least.
+    """Return the best sampling within the cap; if none was found, the one whose largest staleness is least.
 
-    `free` are the best samplings without the cap. `thorough`: carriers are chosen in any case.
+    `free` are the best samplings without the cap. With `thorough`, carriers are always tried.
     """
     begin = list(starts)
     if thorough:
@@ -59,14 +59,14 @@ def best_within_cap(
 
 
 def _more(problem: Problem, concurrency: int) -> list[Floats]:
-    """Starts that a cap asks for."""
+    """Return the additional starts under a cap."""
     chosen = carrying(problem, concurrency, CHOICES if problem.fleet.groups <= FEW else FEWER)
     logs, mass = np.log(problem.fleet.rate), problem.fleet.count.astype(np.float64)
     return chosen or [problem.family.nearest(power * logs, mass) for power in POWERS]
 
 
 def _promising(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> Sequence[Floats]:
-    """Of many starts those from which a few steps lead to the best, and where these lead."""
+    """Return, of many starts, those from which a few steps lead to the best values, and where these lead."""
     if len(starts) <= KEPT or problem.fixed or problem.fleet.groups > FEW:
         return starts
     ends = [sequential.best_in_valley(problem, concurrency, start, GLANCE) for start in starts]
@@ -75,7 +75,7 @@ def _promising(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> 
 
 
 def _best(problem: Problem, concurrency: int, start: Floats) -> Candidate:
-    """The best within the cap in the valley of `start`."""
+    """Return the best sampling within the cap in the valley of `start`."""
     if problem.fixed:
         return judged(problem, concurrency, start)
     if problem.fleet.groups > FEW:
@@ -84,7 +84,7 @@ def _best(problem: Problem, concurrency: int, start: Floats) -> Candidate:
 
 
 def _least(problem: Problem, concurrency: int, starts: Sequence[Floats]) -> Candidate:
-    """A sampling within the cap from one of these starts; where there is none, the one whose staleness is least."""
+    """Return a sampling within the cap from one of these starts; if there is none, the one with the least staleness."""
     found = sorted((judged(problem, concurrency, start) for start in starts), key=lambda one: one.excess)
     way = multipliers if problem.fleet.groups > FEW else sequential
     best = found[0]

@@ -1,4 +1,4 @@
-"""Scores: a number of server steps, a time on the clock, epsilon in time, energy, rounds or a mix, throughput."""
+"""Scores: the bound after some steps or a time; time, energy, rounds or a mix until epsilon; and throughput."""
 
 from dataclasses import dataclass
 from math import inf, nan, sqrt
@@ -9,7 +9,9 @@ from sojourn.planning.bound.communication import factors, rounds
 from sojourn.planning.bound.objective import Scored, Seen
 from sojourn.planning.bound.theorem import best_step, bound, largest_step, step_limits, steps_to
 
-StepSizes = tuple[float | None, float | None, float | None]  # taken, best if not clipped, largest of the theorem
+StepSizes = tuple[
+    float | None, float | None, float | None
+]  # step size used, best without clipping, largest of the theorem
 
 
 def _positive(name: str, value: float) -> None:
@@ -22,7 +24,7 @@ class StepBudget:
     """Theorem 1's bound after a number of server steps: the paper's objective."""
 
     steps: float
-    """Server steps (T)."""
+    """Number of server steps (T)."""
     constants: Constants = WORKED_EXAMPLE
     """A, L, B."""
     free_step: bool = False
@@ -39,16 +41,16 @@ class StepBudget:
         return f"Theorem 1's bound after {self.steps:g} server steps"
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """The bound at the given step, or at its best."""
+        """Return the bound at the given step size, or at the best one."""
         return _budget(self.constants, seen, concurrency, (self.steps, 0.0), self.free_step, step_size)
 
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """Theorem 1's bound after a time on the clock."""
+    """Theorem 1's bound after a time."""
 
     time: float
-    """Units of time (U)."""
+    """Time in seconds (U)."""
     constants: Constants = WORKED_EXAMPLE
     """A, L, B."""
     free_step: bool = False
@@ -65,7 +67,7 @@ class TimeBudget:
         return f"Theorem 1's bound after {self.time:g} units of time"
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """The bound at the given step, or at its best; T = Lambda U."""
+        """Return the bound at the given step size, or at the best one; T = Lambda U."""
         steps = (seen.throughput * self.time, self.time)
         return _budget(self.constants, seen, concurrency, steps, self.free_step, step_size)
 
@@ -73,7 +75,7 @@ class TimeBudget:
 def _budget(
     c: Constants, seen: Seen, C: int, steps: tuple[float, float], free: bool, step_size: float | None
 ) -> Scored:
-    """The bound after steps = (T, dT/dLambda). At a clipped step the clip moves with S1 or S2."""
+    """Return the bound after steps = (T, dT/dLambda). A clipped step size depends on S1 or S2."""
     L, B = c.L, c.noise
     T, by_throughput = steps
     best, limit = best_step(T, C, seen.S1, seen.S2, c), largest_step(C, seen.S1, seen.S2, c)
@@ -89,7 +91,7 @@ def _budget(
 
 
 def _clip_slopes(eta: float, seen: Seen, C: int, c: Constants) -> tuple[float, float]:
-    """Derivatives of the largest step by S1 and S2."""
+    """Return the derivatives of the largest step size by S1 and S2."""
     by_staleness, by_spread = step_limits(C, seen.S1, seen.S2, c)
     return (0.0, -eta / (2 * seen.S2)) if by_staleness < by_spread else (-eta / seen.S1, 0.0)
 
@@ -98,11 +100,11 @@ def _clip_slopes(eta: float, seen: Seen, C: int, c: Constants) -> tuple[float, f
 class ToEpsilon:
     """Steps, time or energy until the mean squared gradient norm is at most epsilon, or a weighted mix.
 
-    By Theorem 1; by the communication-aware bound where the constants state sigma2, G2 and R2.
+    By Theorem 1, or by the communication-aware bound if the constants have sigma2, G2 and R2.
     """
 
     epsilon: float
-    """What the mean squared gradient norm is to reach."""
+    """The value that the mean squared gradient norm should reach."""
     constants: Constants = WORKED_EXAMPLE
     """A, L, B; or A, L, sigma2, G2, R2."""
     per_step: float = 0.0
@@ -114,7 +116,7 @@ class ToEpsilon:
     free_step: bool = False
     """Whether the step may exceed the theorem's largest."""
     label: str | None = None
-    """What it is called; None = after its weights."""
+    """Its name; None = a name made from its weights."""
 
     def __post_init__(self) -> None:
         _positive("epsilon", self.epsilon)
@@ -127,12 +129,12 @@ class ToEpsilon:
 
     @property
     def needs_energy(self) -> bool:
-        """Whether powers must be stated."""
+        """Whether the fleet must state its powers."""
         return self.per_energy > 0
 
     @property
     def communication_aware(self) -> bool:
-        """Whether rounds are counted by the communication-aware bound."""
+        """Whether the communication-aware bound is used."""
         return self.constants.R2 is not None
 
     @property
@@ -147,7 +149,7 @@ class ToEpsilon:
         return f"{what} until {theorem} is {self.epsilon:g}"
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """Steps to epsilon, and what they take; inf at a step that never gets there."""
+        """Return the steps to epsilon and their cost; inf for a step size that never gets there."""
         K, by_S1, by_S2, steps = self._rounds(seen, concurrency, step_size)
         price = self.per_step + self.per_time / seen.throughput
         energy = self.per_energy * seen.energy if self.per_energy else 0.0
@@ -156,7 +158,7 @@ class ToEpsilon:
         return Scored(K * price, slopes, self.epsilon, K, K / seen.throughput, K * seen.energy, *steps)
 
     def _rounds(self, seen: Seen, C: int, step_size: float | None) -> tuple[float, float, float, StepSizes]:
-        """Steps, their derivatives by S1 and S2, and the step sizes that go with them."""
+        """Return the steps, their derivatives by S1 and S2, and their step sizes."""
         c, eps = self.constants, self.epsilon
         if self.communication_aware:
             spread, stale = factors(eps, C, c)
@@ -178,12 +180,12 @@ class ToEpsilon:
 
 @dataclass(frozen=True)
 class TimeOfStep:
-    """Time of a server step: least where the throughput is largest, whatever the staleness."""
+    """Time per server step: it is least where the throughput is largest, whatever the staleness."""
 
     needs_energy = False
     name = "time of a server step (no bound: staleness is not seen)"
 
     def score(self, seen: Seen, concurrency: int, step_size: float | None = None) -> Scored:
-        """1 / Lambda."""
+        """Return 1 / Lambda."""
         time = 1 / seen.throughput
         return Scored(time, Seen(0.0, 0.0, -(time**2), 0.0), nan, 1.0, time, seen.energy)

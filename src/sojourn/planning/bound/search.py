@@ -1,4 +1,4 @@
-"""The plan: sampling, step size and concurrency together."""
+"""Search for the plan with the least objective: sampling, step size and concurrency together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,15 +24,15 @@ from sojourn.types import Floats
 Search = Literal["simplex", "clusters", "power", "grid"]
 Progress = Callable[[int, int], None]
 
-GRID = 50  # points, as many as in the paper; their range is ours
+GRID = 50  # points, as many as in the paper, which does not give their range
 AFRESH = 3  # random starts at the chosen concurrency
-VALLEYS = 3  # times that the best concurrency is looked for, if all starts find another valley there
-MOST_A_CLIENT = 10  # tasks in flight a client, at most, when the concurrency is free; more where links are long
-MOST_FREE = 2000  # probabilities that are searched one by one, before clients are binned
-MOST_SINGLE = 1_000_000  # clients that may each become a group of their own
+VALLEYS = 3  # how often the best concurrency is searched again, if all starts find another valley there
+MOST_A_CLIENT = 10  # most tasks in flight per client if the concurrency is free; more if links are slow
+MOST_FREE = 2000  # most probabilities that are searched one by one; beyond, clients are binned
+MOST_SINGLE = 1_000_000  # most clients that may each become a group of their own
 BINS = 400
 REFINING = 30  # steps on the fleet itself after the bins
-TIGHTER = 4  # tries to meet a cap on the fleet itself by a tighter one on the bins
+TIGHTER = 4  # attempts to meet a cap on the fleet itself by a tighter cap on the bins
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Limits:
     """Constraints on a plan."""
 
     floor: float = 0.0
-    """Least probability of every client."""
+    """Smallest probability of any client."""
     most_tasks: int | None = None
-    """Most tasks in flight; None = ten a client, and ten for every task that its links hold while it is busy."""
+    """Most tasks in flight; None = ten per client, and ten for every task that its links hold while it is busy."""
     most_staleness: float = np.inf
-    """Largest mean staleness of every client."""
+    """Largest mean staleness of any client."""
 
     def kept(self, prediction: Prediction) -> bool:
-        """Whether a plan keeps them."""
+        """Whether a plan keeps the limits."""
         plan, stale = prediction.plan, prediction.analysis.staleness()
         fits = self.most_tasks is None or plan.concurrency <= self.most_tasks
         stays = float(stale.max()) <= self.most_staleness * (1 + 1e-5)
@@ -56,24 +56,24 @@ class Limits:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Planned(Tabular):
-    """A plan, what is expected of it, and how it was found; it can be handed on wherever a plan is wanted."""
+    """A plan, its prediction, and how it was found; it can be passed wherever a plan is expected."""
 
     plan: Plan
     """The plan, with its promises."""
     fleet: Fleet
-    """The fleet that it is for; single clients where equal ones were allowed to differ."""
+    """The fleet of the plan; made of single clients if equal clients may get different probabilities."""
     objective: Objective
-    """What was minimised."""
+    """The objective that was minimised."""
     prediction: Prediction
-    """What is expected."""
+    """The prediction for the plan."""
     searched: dict[int, float]
-    """Value of the best plan found for each concurrency that was looked at."""
+    """Value of the best plan found for each concurrency tried."""
     parked: str | None
-    """The sentence about a client that parks nearly all tasks; None = no such client."""
+    """A warning about a client that parks nearly all tasks; None = no such client."""
     search: Search
-    """Family in which the sampling was looked for."""
+    """Family in which the sampling was searched."""
     clusters: int
-    """Speed clusters of that family, where it has any."""
+    """Number of speed clusters of that family, if it has any."""
     equal: bool
     """Whether equal clients had to get equal probabilities."""
     limits: Limits
@@ -81,9 +81,9 @@ class Planned(Tabular):
     fixed: bool
     """Whether the concurrency was given."""
     free: Floats
-    """Free numbers of the family: a warm start for a neighbouring problem."""
+    """Free numbers of the family, as a start for a similar problem."""
     binning: Binning | None = None
-    """How the clients were binned, where they were too many to be planned for one by one."""
+    """How the clients were binned, if they were too many to plan for one by one."""
 
     def _title(self) -> str:
         return f"{self.plan._title()}, expected {self.prediction.value:.6g}"
@@ -109,13 +109,17 @@ def make_plan(
     start: Planned | None = None,
     progress: Progress | None = None,
 ) -> Planned:
-    """The plan that minimises `objective` on `fleet`.
+    """Return the plan that minimises `objective` on `fleet`.
 
-    `search`: `simplex` gives every kind of client its own probability, `clusters` one to each of `clusters` speed
-    clusters (the paper's setting), `grid` takes the best of the paper's 50 points for two clusters, `power` a power of
-    speed. Equal clients get equal probabilities unless `equal=False`. Without `concurrency` it is chosen too. `start`,
-    an earlier result, makes a neighbouring problem quick. An objective of one's own is any object with
-    a name and a value, a score or a prediction (`sojourn.planning.bound.own`).
+    - `search`: `simplex` gives every kind of client its own probability; `clusters` gives one to each of `clusters`
+      speed clusters (the paper's setting); `grid` takes the best of the paper's 50 points for two clusters; `power`
+      uses a power of the speed
+    - `equal`: give equal clients equal probabilities (default)
+    - `concurrency`: tasks in flight; by default it is chosen too
+    - `start`: an earlier result, which speeds up a similar problem
+
+    An objective of your own is any object with a name and a value, a score or a prediction
+    (`sojourn.planning.bound.own`).
 
     >>> from sojourn.planning.bound.objective import NetworkObjective
     >>> from sojourn.planning.bound.scores import TimeBudget
@@ -130,7 +134,7 @@ def make_plan(
         raise InvalidInput(f"seed must not be negative, got {seed}")
     if not equal and fleet.clients > MOST_SINGLE:
         raise InvalidInput(
-            f"unequal probabilities are looked for among at most {MOST_SINGLE:,} clients, got {fleet.clients:,}; "
+            f"unequal probabilities are searched for at most {MOST_SINGLE:,} clients, got {fleet.clients:,}; "
             "give equal clients equal ones"
         )
     fleet = fleet if equal else fleet.expanded()
@@ -174,7 +178,7 @@ def _search(
         most = min(limits.most_tasks or _many(problem.fleet), _most_within(limits.most_staleness))
         around: int | None = min(known.first, most)
         for _ in range(VALLEYS):
-            if around is not None:  # another valley: look around there too
+            if around is not None:  # another valley: search there too
                 best_concurrency(known.value, most, around)
                 around = known.afresh()
     found = known.polished()
@@ -195,7 +199,7 @@ def _through_bins(
     tasks = found.prediction.plan.concurrency
     start = problem.family.nearest(found.free[label], fleet.count.astype(np.float64))
     before = best_sampling(replace(problem, only=(start,)), tasks, [])
-    for _ in range(TIGHTER if before.excess > MET else 0):  # a bin keeps the cap only on average
+    for _ in range(TIGHTER if before.excess > MET else 0):  # a bin meets the cap only on average
         coarse = replace(coarse, most_staleness=coarse.most_staleness / (1 + 1.05 * before.excess))
         again = best_sampling(coarse, tasks, [found.free])
         start = problem.family.nearest(again.free[label], fleet.count.astype(np.float64))
@@ -211,7 +215,7 @@ def _through_bins(
 
 
 class _Known:
-    """Best samplings so far, by concurrency."""
+    """The best samplings so far, by concurrency."""
 
     def __init__(
         self, problem: Problem, seed: int, progress: Progress | None, start: tuple[int, Floats] | None
@@ -225,14 +229,14 @@ class _Known:
         self.first = start[0] if start else max(1, min(problem.fleet.clients // 4, 16))
 
     def look(self, concurrency: int) -> None:
-        """The best sampling at this concurrency, from all starts."""
+        """Find the best sampling at this concurrency, from all starts."""
         if self._warm is not None:
             self.value(concurrency)
         else:
             self._keep(concurrency, best_sampling(self._rough, concurrency, self._starts, thorough=True))
 
     def value(self, concurrency: int) -> float:
-        """Value of the best sampling at this concurrency, from the nearest one known."""
+        """Return the value of the best sampling at this concurrency, starting from the nearest one known."""
         if concurrency not in self.found:
             first = not self.found and self._warm is None
             self._keep(concurrency, best_sampling(self._rough, concurrency, self._near(concurrency), thorough=first))
@@ -247,7 +251,9 @@ class _Known:
         return self._starts[:-AFRESH]
 
     def afresh(self) -> int | None:
-        """Try all starts at the best concurrency; where that found another valley, the concurrency to look around."""
+        """Try all starts at the best concurrency; if that finds another valley, return the concurrency to search
+        around.
+        """
         if self._warm is not None:
             return None
         best = self.best()
@@ -259,7 +265,7 @@ class _Known:
         return concurrency if better else None
 
     def polished(self) -> Candidate:
-        """The best of all, to the last digits."""
+        """Return the best of all, refined to the last digits."""
         best = self.best()
         if np.isfinite(best.value):
             concurrency = best.prediction.plan.concurrency
@@ -268,7 +274,7 @@ class _Known:
         return best
 
     def best(self) -> Candidate:
-        """The best of all."""
+        """Return the best of all."""
         tasks = min(self.found, key=lambda one: (self.found[one].value, one))
         return self.found[tasks]
 
@@ -281,7 +287,7 @@ class _Known:
 
 def _check(fleet: Fleet, concurrency: int | None, limits: Limits) -> None:
     if fleet.clients < 2:
-        raise InvalidInput("a plan needs at least two clients, got 1; with one client there is nobody to choose")
+        raise InvalidInput("a plan needs at least two clients, got 1; with one client there is nothing to choose")
     if concurrency is not None:
         check_concurrency(concurrency)
     if limits.most_tasks is not None:
@@ -295,7 +301,7 @@ def _check(fleet: Fleet, concurrency: int | None, limits: Limits) -> None:
 def _too_stale(concurrency: int, cap: float) -> str:
     return (
         f"the cap of {cap:g} on staleness cannot be met with {concurrency} tasks in flight: mean staleness is always "
-        f"C - 1 = {concurrency - 1}; raise the cap or take at most {int(cap) + 1} tasks"
+        f"C - 1 = {concurrency - 1}; raise the cap or use at most {int(cap) + 1} tasks"
     )
 
 
@@ -313,13 +319,13 @@ def _family(fleet: Fleet, objective: Objective, search: Search, clusters: int, e
 
 
 def _many(fleet: Fleet) -> int:
-    """As many tasks as are looked at: ten for every client and for every task that its links hold while it is busy."""
+    """Return the most tasks to try: ten per client and per task that its links hold while it is busy."""
     held = float((fleet.count * (1 + fleet.rate * fleet.link_time)).sum())
     return int(min(MOST_A_CLIENT * held, MOST_TASKS))
 
 
 def _most_within(cap: float) -> int:
-    """Tasks in flight beyond which no sampling keeps the cap: mean staleness is C - 1."""
+    """Return the most tasks in flight with which the cap can be kept, since mean staleness is C - 1."""
     return MOST_TASKS if cap >= MOST_TASKS else int(cap * (1 + MET)) + 1
 
 
@@ -328,7 +334,7 @@ def _infeasible(problem: Problem, nearest: Candidate) -> str:
     lower = "lower the floor, " if problem.floor else ""
     return (
         f"no sampling of this family keeps every client's staleness within {problem.most_staleness:g} with {tasks} "
-        f"tasks in flight: the least that was reached is {least:.7g}; raise the cap, {lower}or take fewer tasks"
+        f"tasks in flight: the least that was reached is {least:.7g}; raise the cap, {lower}or use fewer tasks"
     )
 
 

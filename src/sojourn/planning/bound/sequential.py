@@ -1,6 +1,6 @@
-"""Sequential quadratic programming under a cap on staleness: every group's staleness is a constraint of its own.
+"""Sequential quadratic programming under a cap on staleness; every group's staleness is a separate constraint.
 
-For fleets of few groups, where the gradient of every group's staleness can be afforded.
+It is for fleets of few groups, where it is affordable to compute the gradient of every group's staleness.
 """
 
 from typing import Any, NamedTuple
@@ -12,23 +12,23 @@ from sojourn.planning.bound.objective import Prediction
 from sojourn.planning.bound.problem import Problem, log_value
 from sojourn.types import Floats
 
-STEPS = 300  # at most
-NEAR = 1.0  # logarithm of cap / staleness beyond which a group's gradient is not needed
+STEPS = 300  # most steps
+NEAR = 1.0  # above this logarithm of cap / staleness a group's gradient is not needed
 
 
 class _Looked(NamedTuple):
     value: float
-    """Logarithm of what is minimised."""
+    """Logarithm of the value."""
     slope: Floats
     """Its derivatives by the free numbers."""
     room: Floats
     """log(cap / staleness) of each group."""
     room_slope: Floats
-    """Its derivatives by the free numbers, one row a group; zero where there is much room."""
+    """Its derivatives by the free numbers, one row per group; zero if the staleness is far below the cap."""
 
 
 class _Sight:
-    """What free numbers lead to. The last look is kept, because its parts are asked for one by one."""
+    """Evaluates free numbers. The last result is kept, because its parts are requested one by one."""
 
     def __init__(self, problem: Problem, concurrency: int) -> None:
         self._problem, self._concurrency = problem, concurrency
@@ -53,7 +53,7 @@ class _Sight:
 
 
 def _slope(prediction: Prediction, group: int) -> Floats:
-    """Derivative of a group's log staleness by p of one client of each group."""
+    """Return the derivative of a group's log staleness by p of one client of each group."""
     analysis = prediction.analysis
     p, m, count = analysis.plan.sampling, analysis.staleness("indicator"), analysis.fleet.count
     one = np.zeros(count.size)
@@ -62,7 +62,7 @@ def _slope(prediction: Prediction, group: int) -> Floats:
 
 
 def best_in_valley(problem: Problem, concurrency: int, start: Floats, steps: int = STEPS) -> Floats:
-    """The free numbers with the least value within the cap, in the valley of `start`."""
+    """Return the free numbers with the least value within the cap, in the valley of `start`."""
     look = _Sight(problem, concurrency)
     caps = {"type": "ineq", "fun": lambda free: look(free).room, "jac": lambda free: look(free).room_slope}
     accuracy = 1e-11 if problem.rough else 1e-14
@@ -70,9 +70,9 @@ def best_in_valley(problem: Problem, concurrency: int, start: Floats, steps: int
 
 
 def least_staleness(problem: Problem, concurrency: int, start: Floats) -> Floats:
-    """Free numbers within the cap in the valley of `start`; where there are none, those with the least staleness.
+    """Return free numbers within the cap in the valley of `start`; if there are none, those with the least staleness.
 
-    The least t >= 0 is looked for with log(staleness_i / cap) <= t of every group.
+    It minimises t >= 0 subject to log(staleness_i / cap) <= t for every group.
     """
     look = _Sight(problem, concurrency)
     down, ones = np.append(np.zeros(start.size), 1.0), np.ones((problem.fleet.groups, 1))
@@ -88,7 +88,7 @@ def least_staleness(problem: Problem, concurrency: int, start: Floats) -> Floats
 def _minimised(
     target: Any, start: Floats, caps: dict[str, Any], accuracy: float, steps: int, least: float | None = None
 ) -> Floats:
-    """By SLSQP; `least` bounds the last number instead of the usual edges."""
+    """Minimise by SLSQP; `least` bounds the last number in place of the usual edges."""
     from scipy.optimize import minimize
 
     options = {"maxiter": steps, "ftol": accuracy}

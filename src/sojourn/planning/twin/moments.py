@@ -2,13 +2,13 @@
 
     loss of a direction = h/2 (a^2 w_0^2 + G^2 h/H sum_i (b_i - q_i sum_j b_j)^2 + sigma^2 h/H sum_k c_k^2)
 
-H the sum of all h, w_0^2 = 2 loss/H alike in every direction, q_i = 1/n the weights of clients. G^2 and sigma^2 follow
-the loss: within a block they are those of its beginning. So losses at the ends of blocks are found one after the other,
-each by a pass to its end; offsets of blocks add up coherently, noise in squares.
+H the sum of all h, w_0^2 = 2 loss/H alike in every direction, q_i = 1/n the weights of clients. G^2 and sigma^2 depend
+on the loss: within a block they have the values of its beginning. So losses at the ends of blocks are computed one
+after the other, each by a pass to its end; offsets of blocks add up coherently, noise in squares.
 
-A part of the problem may be known to one speed group g alone: there curvature and variances are (n/n_g)^sharper times
-as large inside the group and 0 outside, offsets are centred over the group, and it counts n_g/n. Its rows are those of
-the group alone.
+A part of the problem may be known to only one speed group g: there curvature and variances are (n/n_g)^sharper times
+as large inside the group and 0 outside, offsets are centred over the group, and it counts n_g/n. Its rows are only
+those of the group.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from sojourn.planning.twin.thinning import Thinned
 from sojourn.planning.twin.updates import Rows
 from sojourn.types import Floats, Integers
 
-FAR = 1e6  # times the first loss: a run that has come there diverges
+FAR = 1e6  # a run whose loss exceeds this many times the first loss diverges
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Directions that are informed by the same clients."""
+    """Directions about which the same clients have information."""
 
     rows: Rows
     """Changes of the model that these clients make."""
@@ -43,11 +43,11 @@ class Part:
     group: int
     """Speed group; -1 = all."""
     pull: Floats | None = None
-    """How strongly each client pulls back to the first model, in units of the curvature; None = nobody does."""
+    """How strongly each client pulls back to the first model, in units of the curvature; None = no client does."""
 
     @property
     def clients(self) -> tuple[Floats, Floats]:
-        """Steepness of each client in units of the curvature, and how it pulls back."""
+        """Return the steepness of each client in units of the curvature, and how strongly it pulls back."""
         ones = np.ones(self.variance.size)
         if self.pull is None:
             return ones, np.zeros(ones.size)
@@ -55,16 +55,16 @@ class Part:
 
 
 class Outcome(NamedTuple):
-    """What a run comes to."""
+    """The outcome of a run."""
 
     curve: Floats
     """Loss at the beginning and at the end of every block."""
     worst: float
-    """Loss of the worst speed group in the end."""
+    """Final loss of the worst speed group."""
 
 
 def parts_of(rows: Rows, small: Thinned, landscape: Landscape) -> list[Part]:
-    """The part that all inform, and one for each speed group."""
+    """Return the part that all clients know, and one part per speed group."""
     h, share, spread = landscape.h, small.share, 1 / small.counts
     found = []
     if landscape.between < 1:
@@ -86,13 +86,13 @@ def parts_of(rows: Rows, small: Thinned, landscape: Landscape) -> list[Part]:
 
 
 def one_pass(part: Part, ends: Integers, eta: float, root: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
-    """a, b (a row for each client) and the sum of the variances of the noise, by direction."""
+    """Return a, b (one row per client) and the sum of the variances of the noise, by direction."""
     a, lean, b, square = _passed(part, ends, eta, root, noise)
     return a + lean, b, square
 
 
 def one_window(part: Part, ends: Integers, eta: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """The same with offsets and noise of size 1, and apart what of the first model is pulled back meanwhile."""
+    """Return the same with offsets and noise of size 1, and separately how much is pulled back to the first model."""
     return _passed(part, ends, eta, np.ones(1), np.ones(1))
 
 
@@ -113,7 +113,7 @@ def _passed(
 
 
 def loss_of(part: Part, landscape: Landscape, a: Floats, b: Floats, square: Floats) -> float:
-    """The loss of a part, whose offsets count `b` and whose noise adds up to `square`."""
+    """Return the loss of a part whose offsets count `b` and whose noise adds up to `square`."""
     h = landscape.h
     total = h.sum()
     known = b * (part.variance > 0)[:, None]
@@ -123,7 +123,9 @@ def loss_of(part: Part, landscape: Landscape, a: Floats, b: Floats, square: Floa
 
 
 def gaps(part: Part, small: Thinned, landscape: Landscape, b: Floats, size: float) -> dict[int, float]:
-    """How far the loss of each speed group is from the mean: its part of E[delta_i w], G^2 in the end size^2."""
+    """Return how far the loss of each speed group is from the mean: its part of E[delta_i w]; `size`^2 is the final
+    G^2.
+    """
     weight = landscape.h / landscape.h.sum()
     centred = part.variance[:, None] * (b - part.share[:, None] * b.sum(axis=0))
     each = size * (centred @ weight)
@@ -135,7 +137,7 @@ def gaps(part: Part, small: Thinned, landscape: Landscape, b: Floats, size: floa
 
 
 def sizes(landscape: Landscape, losses: Floats) -> tuple[Floats, Floats]:
-    """Root of G^2, and sigma^2, at these losses."""
+    """Return the root of G^2, and sigma^2, at these losses."""
     root = np.sqrt(landscape.heterogeneity * losses + landscape.heterogeneity_floor)
     return root, np.asarray(landscape.noise * losses + landscape.noise_floor)
 
@@ -143,7 +145,7 @@ def sizes(landscape: Landscape, losses: Floats) -> tuple[Floats, Floats]:
 def worst_of(
     parts: list[Part], by_part: list[float], b: Floats | None, small: Thinned, landscape: Landscape, last: float
 ) -> float:
-    """The largest loss of a speed group."""
+    """Return the largest loss of a speed group."""
     groups = np.unique(small.speed).tolist()
     total = dict.fromkeys(groups, 0.0)
     for part, value in zip(parts, by_part, strict=True):
@@ -159,7 +161,7 @@ def worst_of(
 
 
 def exact(run: Run, landscape: Landscape, rows: Rows | None = None) -> "Exact":
-    """A run of which every update is followed, ready to be evaluated at any step size."""
+    """Prepare a run in which every update is followed, to be evaluated at any step size."""
     made = run.server.rows(run.updates) if rows is None else rows
     parts = parts_of(made, run.small, landscape)
     times = run.time * np.arange(BLOCKS + 1) / BLOCKS
@@ -173,16 +175,16 @@ def exact(run: Run, landscape: Landscape, rows: Rows | None = None) -> "Exact":
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """A run of which every update is followed."""
+    """A run in which every update is followed."""
 
     run: Run
     landscape: Landscape
     parts: list[Part]
     ends: list[Integers]
-    """Changes of each part's model at the ends of the blocks."""
+    """Number of changes of each part's model at the ends of the blocks."""
 
     def at(self, eta: float) -> Outcome:
-        """What it comes to at this step size."""
+        """Return the outcome at this step size."""
         losses = np.full(BLOCKS + 1, np.inf)
         losses[0] = self.landscape.loss
         by_part: list[float] = []

@@ -1,18 +1,18 @@
-"""The backward pass: what the last model of a run is made of, in every direction at once.
+"""The backward pass: how the last model of a run depends on its start, offsets and noise, in every direction at once.
 
 A server whose next model is linear in models and gradients ends, in a direction of curvature h, at
 
     w_V = a w_0 + sum_i b_i delta_i + sum_k c_k xi_k
 
-delta_i the offset of client i, xi_k the noise of gradient k. lam[v] is what the last model owes to model v:
+delta_i the offset of client i, xi_k the noise of gradient k. lam[v] is the derivative of the last model by model v:
 
     lam[V] = 1;  for v = V-1 .. 0:  lam[v] += keep_v lam[v+1]
         for each gradient k applied at change v:  c_k = eta weight_k lam[v+1];  b_i -= c_k
                                                   lam[sent_k] += (1 - keep_v) lam[v+1] - c_k h
     a = lam[0]
 
-Where clients differ in steepness, h is steep_i h; one that pulls back to the first model with pull_i h (w - w_0) adds
-pull_i c_k to `lean`, and a = lam[0] + h lean. keep_v = 1 but where models are mixed (FedAsync). Gradients of block q
+If clients differ in steepness, h is steep_i h. A client that pulls back to the first model with pull_i h (w - w_0) adds
+pull_i c_k to `lean`, and a = lam[0] + h lean. keep_v = 1 except where models are mixed (FedAsync). Gradients of block q
 have offsets of size `root[q]` and noise of variance `noise[q]`. A direction is a column, so that the inner loops run
 over contiguous numbers.
 """
@@ -43,7 +43,7 @@ def follow(
     square: Floats,
     lean: Floats,
 ) -> None:
-    """One pass from the last of `ends`; fills lam, b and the sum of squares of c times the noise."""
+    """Do one pass from the last of `ends`; fill lam, b and the sum of squares of c times the noise."""
     many = h.size
     last = ends[-1]
     lam[: last + 1, :] = 0.0
@@ -93,12 +93,12 @@ def follow_table(
     square: Floats,
     lean: Floats,
 ) -> None:
-    """The same where the server moves along a table of what each client sent last.
+    """Do the same for a server that moves along a table of what each client sent last.
 
     At change v the server moves by eta step_v times the sum over the table, the gradient of client i times entry_i,
-    and by eta weight_k times what gradient k brings against the one that it replaces. So k acts until its client sends
-    the next. `inclusive`: the table holds k at the change where it comes, else from the next on. `warm`: the table is
-    full at the beginning, of gradients of the first model.
+    and by eta weight_k times the difference of gradient k from the one that it replaces. So k acts until its client
+    sends the next. With `inclusive` the table holds k at the change in which it arrives, otherwise from the next on.
+    With `warm` the table is full of gradients of the first model at the beginning.
     """
     many, clients = h.size, entry.size
     last = ends[-1]

@@ -1,4 +1,4 @@
-"""What training will come to under a policy, predicted without training."""
+"""Predict the loss that training will reach under a policy, without training."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -18,37 +18,39 @@ from sojourn.planning.twin.runs import BLOCKS, Run, Runs
 from sojourn.planning.twin.windows import long
 from sojourn.types import Floats
 
-HALVINGS = 40  # of the step size, from where the search begins
+HALVINGS = 40  # most halvings of the step size from where the search begins
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a policy comes to within a time, at its best step size."""
+    """The predicted result of a policy within a time, at its best step size."""
 
     policy: Policy
     """The policy."""
     loss: float
-    """Mean loss in the end, with the landscape's lowest; inf = it diverges at every step size tried."""
+    """Mean final loss, including the landscape's lowest loss; inf = it diverges at every step size tried."""
     error: float
-    """Standard error of it over traces."""
+    """Standard error of the loss over traces."""
     step_size: float
-    """Best step size, of the landscape."""
+    """Best step size for the landscape."""
     times: Floats
     """Times at which the loss is known: the beginning and the ends of blocks."""
     curve: Floats
     """Mean loss at these times."""
     worst: float
-    """Loss of the worst speed group in the end."""
+    """Final loss of the worst speed group."""
     updates: float
-    """Updates within the time."""
+    """Number of updates within the time."""
 
     @property
     def diverges(self) -> bool:
-        """Whether nothing is learnt at any step size tried: the loss ends no lower than it began."""
+        """Whether nothing is learnt at any step size tried, so that the final loss is not below the first."""
         return not self.loss < float(self.curve[0])
 
     def time_to(self, loss: float) -> float:
-        """When the curve first falls to this loss, between block ends in proportion to the logarithm; inf = never."""
+        """Return when the curve first reaches this loss, with log-linear interpolation between
+        block ends; inf = never.
+        """
         for q in range(1, self.curve.size):
             above, below = float(self.curve[q - 1]), float(self.curve[q])
             if above <= loss:
@@ -69,10 +71,10 @@ def predict(
     seed: int = 0,
     step_sizes: Sequence[float] | None = None,
 ) -> list[Predicted]:
-    """The loss of each policy at the end of the time, at the step size that is best for it (or best of `step_sizes`).
+    """Predict the final loss of each policy, at the step size that is best for it (or the best of `step_sizes`).
 
-    Policies of the same timing share traces, and all have the same seed, so that chance is common to them. A step size
-    of the plan is not looked at: it is one of the real problem.
+    Policies with the same timing share traces, and all have the same seed, so that randomness is common to them. The
+    plan's step size is not used, because it belongs to the real problem.
 
     >>> from sojourn.planning.policy import usual
     >>> fleet = Fleet.of(fast=(9, 8.0), slow=(1, 1.0))
@@ -116,12 +118,12 @@ def _predicted(policy: Policy, runs: list[Run], landscape: Landscape, step_sizes
 
 
 def model_of(run: Run, landscape: Landscape) -> Callable[[float], Outcome]:
-    """What a run comes to at a step size."""
+    """Return a function from a step size to the outcome of a run."""
     return (long if run.number > len(run.updates) else exact)(run, landscape).at
 
 
 def _guess(runs: list[Run], landscape: Landscape) -> float:
-    """Where the search begins: a step size at which the delay is felt in the steepest direction."""
+    """Return where the search begins: a step size at which the delay matters in the steepest direction."""
     rows = [run.server.rows(run.updates) for run in runs]
     total = sum(float((one.weight if one.step is None else one.step).sum()) for one in rows)
     mean = total / max(1, sum(len(run.updates) for run in runs))
@@ -129,9 +131,9 @@ def _guess(runs: list[Run], landscape: Landscape) -> float:
 
 
 def searched(loss: Callable[[float], float], guess: float, below: float = inf) -> float:
-    """The step size of the least loss: by factors of 2 downhill, then by the root of 2, then a parabola.
+    """Return the step size with the least loss: search by factors of 2, then by the root of 2, then by a parabola.
 
-    It begins with the first step size that leads `below` a loss: among those that diverge there are low ones too.
+    The search begins with the first step size that gives a loss `below` a limit, since divergent runs may also end low.
 
     >>> round(searched(lambda eta: (log2(eta) - 3.3) ** 2, 1.0), 6) == round(2**3.3, 6)
     True
@@ -148,7 +150,9 @@ def searched(loss: Callable[[float], float], guess: float, below: float = inf) -
         here -= 1.0
     for direction in (-1.0, 1.0):
         ahead = here + direction
-        while abs(ahead) < HALVINGS and min(at(ahead), at(ahead + direction)) < at(here):  # two may be worse, then stop
+        while abs(ahead) < HALVINGS and min(at(ahead), at(ahead + direction)) < at(
+            here
+        ):  # stops after two that are worse
             here = min((ahead, ahead + direction), key=at)
             ahead = here + direction
     here = min((here - 0.5, here, here + 0.5), key=at)

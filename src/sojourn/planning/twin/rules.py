@@ -1,7 +1,7 @@
-"""Rules of the server that are linear: each turns updates into changes of the model and weights of gradients.
+"""Linear rules of the server: each turns updates into changes of the model and weights of gradients.
 
-A rule of one's own is one more function and one more line of RULES. FAVANO and QuAFL are not here: their clients keep
-models of their own. Ringleader is not: who is sent a model depends on a phase of its own.
+To add a rule, write one more function and one more line of RULES. FAVANO and QuAFL are not here, because their clients
+keep their own models. Ringleader is not, because it sends models in phases of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,26 +19,26 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Rule:
-    """How the server of an algorithm moves."""
+    """How the server of an algorithm changes its model."""
 
     rows: Callable[[Updates, Options], Rows]
-    """From updates to changes of the model."""
+    """Function from updates to changes of the model."""
     options: Mapping[str, Callable[[str], Any]]
-    """Options that are looked at, with how they are read."""
+    """Options that the rule uses, with how they are read."""
     defaults: Options
-    """Their values where nothing is said."""
+    """Their default values."""
     correction: float | None = 0.0
-    """Its own exponent of the correction; None = it has no use for one."""
+    """Its default exponent of the correction; None = it does not use one."""
     uniform: bool = False
-    """Whether clients are drawn alike, whatever the plan says (AsyncSGD)."""
+    """Whether clients are drawn uniformly, whatever the plan says (AsyncSGD)."""
     rounds: bool = False
     """Whether the server waits for rounds."""
     at: str = "size"
-    """Option that the plan's buffer stands for."""
+    """Option that the plan's buffer sets."""
 
 
 def plain(updates: Updates, options: Options) -> Rows:
-    """Every gradient as it comes; very stale ones less (adaptive) or not at all (drop)."""
+    """Apply every gradient as it arrives; very stale ones with a smaller weight (adaptive) or not at all (drop)."""
     steps = options.get("steps", "constant")
     weight = updates.counts * updates.level
     most = updates.concurrency
@@ -59,7 +59,7 @@ def plain(updates: Updates, options: Options) -> Rows:
 
 
 def gathered(updates: Updates, options: Options) -> Rows:
-    """Generalized AsyncSGD: the mean of so many weighted gradients at the step size of the last; one = as it comes."""
+    """Generalized AsyncSGD: apply the mean of `size` weighted gradients, at the step size of the last one."""
     size, steps = options["size"], options["steps"]
     if size < 1:
         raise InvalidInput(f"generalized-asyncsgd: size must be at least 1, got {size}")
@@ -79,7 +79,7 @@ def gathered(updates: Updates, options: Options) -> Rows:
 
 
 def _fresh(sent: Integers, most: int) -> tuple[Any, Integers]:
-    """Which updates are not too stale, by changes of the model; and the changes before each update."""
+    """Return which updates are not too stale, in changes of the model, and the number of changes before each update."""
     versions = np.zeros(sent.size + 1, dtype=np.int64)
     used = np.zeros(sent.size, dtype=bool)
     for k, began in enumerate(sent.tolist()):
@@ -93,7 +93,7 @@ def _picked(updates: Updates, kept: Integers) -> Updates:
 
 
 def buffered(updates: Updates, options: Options) -> Rows:
-    """The mean of so many updates; the step size is that of the clients, taken when the model was sent."""
+    """FedBuff: apply the mean of `size` updates; the step size is the clients', as of when the model was sent."""
     size = options["size"]
     if size < 1:
         raise InvalidInput(f"fedbuff: size must be at least 1, got {size}")
@@ -113,7 +113,7 @@ def buffered(updates: Updates, options: Options) -> Rows:
 
 
 def _distinct(client: Integers, size: int) -> Integers:
-    """Updates that are not the second of a client in its buffer."""
+    """Return the updates that are not a second one of the same client in a buffer."""
     kept, inside = [], set[int]()
     for k, one in enumerate(client.tolist()):
         if one in inside:
@@ -126,9 +126,9 @@ def _distinct(client: Integers, size: int) -> Integers:
 
 
 def rounds(updates: Updates, options: Options) -> Rows:
-    """The mean of a round; all its updates have the model of its beginning."""
+    """FedAvg: apply the mean of a round; all its updates start from the same model."""
     begun, place = np.unique(updates.sent, return_inverse=True)
-    if place.size and int((place == begun.size - 1).sum()) < updates.concurrency:  # cut off by the end
+    if place.size and int((place == begun.size - 1).sum()) < updates.concurrency:  # the last round is incomplete
         place = place[place < begun.size - 1]
     kept = np.arange(place.size)
     many = updates.many * updates.concurrency
@@ -137,7 +137,7 @@ def rounds(updates: Updates, options: Options) -> Rows:
 
 
 def calibrated(updates: Updates, options: Options) -> Rows:
-    """CA2FL: the mean of what clients sent last, plus the mean of what is new against it in a buffer.
+    """CA2FL: apply the mean of what clients sent last, plus the mean of how the updates in a buffer differ from it.
 
     Clients send gradients; the step size is the server's at the change.
     """
@@ -161,12 +161,12 @@ def calibrated(updates: Updates, options: Options) -> Rows:
 
 
 def latest(updates: Updates, options: Options) -> Rows:
-    """The mean of the latest gradient of each client, at every arrival; with a warm-up, from when all have sent one."""
+    """Apply the mean of each client's latest gradient at every arrival; with a warm-up, once all have sent one."""
     number, begin = len(updates), 0
     if options["warmup"] and not updates.warm:
         _, firsts = np.unique(updates.client, return_index=True)
         begin = int(firsts.max()) if firsts.size == updates.share.size else number
-    kept = np.arange(number if begin < number else 0)  # never full: the model does not move
+    kept = np.arange(number if begin < number else 0)  # if the table is never full, the model does not change
     return Rows.of(
         np.maximum(kept - begin, 0),
         np.maximum(updates.sent[kept] - begin, 0),
@@ -180,7 +180,7 @@ def latest(updates: Updates, options: Options) -> Rows:
 
 
 def mixed(updates: Updates, options: Options) -> Rows:
-    """FedAsync: the client's model is mixed into the server's, less of it the staler it is."""
+    """FedAsync: mix the client's model into the server's; the staler it is, the smaller its share."""
     tau = updates.stale * updates.many
     share = np.full(len(updates), float(options["alpha"]))
     if options["staleness"] == "polynomial":

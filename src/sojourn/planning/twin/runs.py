@@ -24,9 +24,9 @@ from sojourn.timing.simulate.runners import runner
 from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
-EXACT = 20_000  # updates up to which every one of them is followed
-TURNS = 10  # times the tasks in flight is a window of a longer run at least
-BLOCKS = 8  # of the time
+EXACT = 20_000  # up to this many updates each one is followed
+TURNS = 10  # a window of a longer run is at least this many times the tasks in flight
+BLOCKS = 8  # blocks of the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +34,15 @@ class Timing:
     """A fleet under a plan and a dispatcher, perhaps thinned, and its traces up to a time."""
 
     small: Thinned
-    """What is simulated."""
+    """The fleet and plan that are simulated."""
     scenario: Scenario
-    """Who gets the next task."""
+    """The scenario."""
     traces: Sequence[Trace]
     """Simulated runs, of the whole time or of its beginning."""
 
     @cached_property
     def shares(self) -> Floats | None:
-        """Share of each client of all updates, where it is known."""
+        """Each client's share of all updates, if it is known."""
         found = exact_shares(self.small.fleet, self.small.plan, self.scenario)
         return None if found is None else found[self.small.fleet.group_of_client]
 
@@ -52,9 +52,9 @@ class Run:
     """One policy along one trace."""
 
     updates: Updates
-    """Updates within the time, or the first of them."""
+    """The updates within the time, or the first of them."""
     server: Server
-    """What is made of them."""
+    """The rule of the server."""
     small: Thinned
     """The fleet."""
     schedule: Schedule
@@ -62,9 +62,9 @@ class Run:
     time: float
     """The budget."""
     number: float
-    """Updates of the trace's fleet within the time; more than there are in `updates` where it is long."""
+    """Number of updates of the simulated fleet within the time; larger than that of `updates` for a long run."""
     shares: Floats | None = None
-    """Share of each client of all updates, where it is known."""
+    """Each client's share of all updates, if it is known."""
 
 
 @dataclass(eq=False)
@@ -76,11 +76,11 @@ class Runs:
     traces: int = 2
     seed: int = 0
     most: int | None = None
-    """Clients that are simulated at most; None = as many as it takes."""
+    """Most clients to simulate; None = as many as needed."""
     _timings: dict[Any, Timing] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> list[Run]:
-        """The runs of a policy, one along each trace."""
+        """Return the runs of a policy, one per trace."""
         server = Server.parse(policy.algorithm, policy.plan.buffer, policy.plan.adaptive)
         timing = self._timing(policy, server)
         schedule = Schedule.parse(policy.plan.schedule or "constant", time=self.time)
@@ -111,7 +111,7 @@ class Runs:
         rows = np.flatnonzero(trace.applied)
         rows = rows[np.argsort(trace.applied_step[rows], kind="stable")]
         ended = float(trace.applied_at[rows[-1]])
-        number = rows.size * self.time / ended  # where the trace is shorter than the time
+        number = rows.size * self.time / ended  # for a trace that is shorter than the time
         if ended >= self.time:
             rows = rows[trace.applied_at[rows] <= self.time]
             number = float(rows.size)
@@ -136,26 +136,26 @@ class Runs:
 
 
 def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
-    """The policy's, or the one that its algorithm names or needs."""
+    """Return the policy's dispatcher, or the one that its algorithm names or needs."""
     given = Dispatcher.parse(policy.dispatcher)
     if server.rule.rounds:
         if given.name not in ("rounds", "routed"):
             raise InvalidInput(f"{server.name} needs dispatcher rounds, got {given.name}; leave it out")
         return given if given.name == "rounds" else Dispatcher("rounds", interaction=server.options["interaction"])
     if not given.queued:
-        raise InvalidInput(f"{server.name} needs a dispatcher with queues, got {given.name}; take routed, idle or pure")
+        raise InvalidInput(f"{server.name} needs a dispatcher with queues, got {given.name}; use routed, idle or pure")
     if server.named is None or given.name == server.named:
         return given
     if given.name != "routed":
         raise InvalidInput(
-            f"{policy.algorithm} says who gets the next task, {server.named}, and dispatcher is {given.name}; "
+            f"{policy.algorithm} sets the dispatcher {server.named}, but the dispatcher given is {given.name}; "
             "give one of them"
         )
     return Dispatcher(server.named)
 
 
 def _start(small: Thinned, scenario: Scenario) -> str:
-    """The stationary law where it is known."""
+    """Return the stationary start if it is known, otherwise another one."""
     if not scenario.dispatcher.queued:
         return "even"
     try:
@@ -166,7 +166,7 @@ def _start(small: Thinned, scenario: Scenario) -> str:
 
 
 def _trace(small: Thinned, scenario: Scenario, start: str, time: float, seed: int) -> Trace:
-    """Simulated until the time, or as far as every update is followed: a block is then longer than a window."""
+    """Simulate until the time, or as far as every update is followed; a block is then longer than a window."""
     most = max(EXACT, BLOCKS * TURNS * small.plan.concurrency)
     likely = time * float((small.fleet.count * small.fleet.rate).sum())
     steps = most if likely > most else min(most, ceil(likely + 6 * sqrt(likely)) + 10)
@@ -177,7 +177,7 @@ def _trace(small: Thinned, scenario: Scenario, start: str, time: float, seed: in
 
 
 def _factors(timing: Timing, server: Server, plan: Plan, client: Integers, prob: Floats) -> Floats:
-    """How much each update counts, by the correction for how often its client's updates come."""
+    """Return how much each update counts, by the correction for how often its client's updates arrive."""
     own = server.rule.correction
     if own is None:
         return np.ones(client.size)

@@ -1,4 +1,4 @@
-"""From the text of an algorithm to the rule of its server."""
+"""Turn the text of an algorithm into the rule of its server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Server:
 
     @classmethod
     def parse(cls, text: str, buffer: int | None = None, adaptive: bool | None = None) -> "Server":
-        """From the text of an algorithm; `buffer` and `adaptive` are the plan's, where the text says nothing of them.
+        """Read the text of an algorithm; `buffer` and `adaptive` are the plan's, used if the text does not set them.
 
         >>> Server.parse("fedbuff(staleness=root)", buffer=3).options["size"]
         3
@@ -35,7 +35,7 @@ class Server:
         name = text.partition("(")[0].strip()
         if name not in RULES:
             raise InvalidInput(
-                f"the twin knows the linear rules of {listed(RULES)}, got '{name}'{nearest(name, RULES)}; "
+                f"the twin has the linear rules of {listed(RULES)}, got '{name}'{nearest(name, RULES)}; "
                 "train it, or compare it with sojourn compare"
             )
         rule = RULES[name]
@@ -49,11 +49,11 @@ class Server:
         return cls(name, rule, options, named)
 
     def rows(self, updates: Updates) -> Rows:
-        """What the server makes of these updates."""
+        """Return the changes that the server makes with these updates."""
         return self.rule.rows(updates, self.options)
 
     def at_once(self, updates: Updates) -> int:
-        """Updates that a window must hold a multiple of."""
+        """Return the number of updates of which a window must hold a multiple."""
         if self.rule.rounds:
             return updates.concurrency
         return max(1, round(float(self.options.get(self.rule.at, 1)) / updates.many))

@@ -1,12 +1,12 @@
-"""A large fleet as a small one: one client for many, one update for many.
+"""Replace a large fleet by a small one: one client stands for many, and one update for many.
 
 An update of a client that stands for K counts K times, with a variance of noise and offset divided by K; tasks in
 flight are K times fewer. That keeps drift, noise and delay in proportion. Groups keep at least a few clients: each
 then stands for fewer.
 
-A small fleet scatters more than a large one: predictions are those of a fleet of its size. Where clients send only a
-few updates each, it takes 1000 clients; else 400 do (losses of 1000 clients by 400 of them, 60 updates each: within 15%
-for most policies, less than chance from trace to trace).
+A small fleet scatters more than a large one: predictions are those of a fleet of its size. If clients send only a few
+updates each, 1000 clients are needed; otherwise 400 are enough (400 clients predict the losses of 1000, with 60 updates
+each, within 15% for most policies, which is less than the scatter from trace to trace).
 """
 
 from dataclasses import dataclass, replace
@@ -18,17 +18,17 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.types import Floats, Integers
 
-CLIENTS = 1000  # of a thinned fleet
-FEWER = 400  # of one whose clients send many updates each
-MANY = 40  # updates
-FEW = 10  # clients that a group keeps at least
-TASKS = 10  # tasks in flight that are kept at least
-SPEEDS = 5  # speed groups at most
+CLIENTS = 1000  # most clients of a thinned fleet
+FEWER = 400  # most clients if they send many updates each
+MANY = 40  # updates per client that count as many
+FEW = 10  # fewest clients that a group keeps
+TASKS = 10  # fewest tasks in flight that are kept
+SPEEDS = 5  # most speed groups
 
 
 @dataclass(frozen=True, eq=False)
 class Thinned:
-    """A fleet and a plan, perhaps smaller ones, and what they stand for."""
+    """A fleet and a plan, perhaps smaller than the real ones, and how much of them each client stands for."""
 
     fleet: Fleet
     """The fleet that is simulated."""
@@ -37,20 +37,20 @@ class Thinned:
     share: Floats
     """Weight of each client in the objective (q)."""
     counts: Floats
-    """Updates of the real fleet that one of each client stands for."""
+    """Number of updates of the real fleet that one update of each client stands for."""
     speed: Integers
     """Speed group of each client."""
 
     @property
     def many(self) -> float:
-        """Updates that one stands for, on average over clients."""
+        """Number of updates that one update stands for, on average over clients."""
         return float((self.counts * self.share).sum())
 
 
 def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS, rounds: bool = False) -> Thinned:
-    """The fleet as it is up to `most` clients and tasks, a smaller one beyond.
+    """Return the fleet as it is if it has at most `most` clients and tasks, otherwise a smaller one.
 
-    Rounds keep their size as far as it goes, because the slowest of many takes longer.
+    Rounds keep their size as far as possible, because the slowest of many clients takes longer.
 
     >>> fleet = Fleet.of(fast=(9000, 8.0), slow=(1000, 1.0))
     >>> small = thinned(fleet, Plan.uniform(fleet, 10_000, cap=1))
@@ -61,7 +61,7 @@ def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS, rounds: bool = False)
     if max(n, tasks) <= most:
         return Thinned(fleet, plan, np.full(n, 1 / n), np.ones(n), speed_groups(fleet)[fleet.group_of_client])
     label, count = _members(fleet, most) if n > most else (np.arange(fleet.groups), fleet.count)
-    stands = np.bincount(label, fleet.count) / count  # clients that one stands for, by group
+    stands = np.bincount(label, fleet.count) / count  # number of clients that one stands for, by group
     small = int(count.sum())
     held = small if tasks == n else max(1, round(tasks * most / max(n, tasks)))
     held = min(tasks, small) if rounds else max(held, min(tasks, TASKS))
@@ -73,7 +73,7 @@ def thinned(fleet: Fleet, plan: Plan, most: int = CLIENTS, rounds: bool = False)
 
 
 def _members(fleet: Fleet, most: int) -> tuple[Integers, Integers]:
-    """New group of every group, and the clients of each: groups as they are, or clients in the order of their speed."""
+    """Return the new group of every group, and its clients: the groups as they are, or clients in order of speed."""
     if fleet.groups * FEW <= most // 2:
         count = np.maximum(np.minimum(fleet.count, FEW), np.round(fleet.count * (most / fleet.clients)))
         return np.arange(fleet.groups), count.astype(np.int64)
@@ -87,9 +87,9 @@ def _members(fleet: Fleet, most: int) -> tuple[Integers, Integers]:
 
 
 def _smaller(fleet: Fleet, plan: Plan, label: Integers, count: Integers, tasks: int) -> tuple[Fleet, Plan]:
-    """Each new group has the mean pace and weight of its clients, and the laws of one of them.
+    """Return the smaller fleet and plan; a new group has the mean pace and weight of its clients, and the laws of one.
 
-    Where nobody waits the mean rate keeps the throughput; where tasks queue the mean time keeps the load.
+    If nobody waits, the mean rate preserves the throughput; if tasks queue, the mean time preserves the load.
     """
     weight = np.bincount(label, fleet.count)
 
@@ -111,12 +111,12 @@ def _smaller(fleet: Fleet, plan: Plan, label: Integers, count: Integers, tasks: 
 
 
 def _pace(fleet: Fleet) -> Floats:
-    """Tasks that a client of each group gets through per unit of time, when it always has one."""
+    """Return how many tasks per second a client of each group completes if it always has one."""
     return np.asarray(1 / (1 / fleet.rate + fleet.link_time))
 
 
 def speed_groups(fleet: Fleet, most: int = SPEEDS) -> Integers:
-    """Speed group of every group of the fleet: its own, or, where there are many, one of a few with as many clients.
+    """Return the speed group of every group: the group itself or, if there are many, one of a few equally large ones.
 
     >>> speed_groups(Fleet.of_rates([1.0, 5.0, 2.0, 4.0, 3.0, 6.0]), most=3).tolist()
     [0, 2, 0, 1, 1, 2]

@@ -1,4 +1,4 @@
-"""What a rule of the server sees of a run: updates in the order in which they come, and how much each counts."""
+"""What a rule of the server sees of a run: updates in the order of arrival, and how much each counts."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,33 +13,33 @@ class Updates:
     """The updates of a run, or of a window of it."""
 
     client: Integers
-    """Who sent it."""
+    """The client that sent each."""
     sent: Integers
-    """Updates that had come when its model was sent; 0 also for what was sent before a window."""
+    """Number of updates that had arrived when its model was sent; 0 also if it was sent before the window."""
     stale: Integers
-    """Updates that came in between."""
+    """Number of updates that arrived in between."""
     time: Floats
-    """When it came."""
+    """When it arrived, in seconds."""
     counts: Floats
-    """Updates of the real fleet that it stands for, times its correction."""
+    """Number of updates of the real fleet that it stands for, times its correction."""
     level: Floats
-    """Factor of the step size when it came."""
+    """Factor of the step size when it arrived."""
     sent_level: Floats
     """Factor of the step size when its model was sent."""
     many: float
-    """Updates of the real fleet that one stands for, on average."""
+    """Number of updates of the real fleet that one update stands for, on average."""
     concurrency: int
     """Tasks in flight; in rounds, updates that the server waits for."""
     share: Floats
     """Weight of every client in the objective (q)."""
     warm: bool = False
-    """Whether the server has been at work before the first of them."""
+    """Whether the server was running before the first of them."""
 
     def __len__(self) -> int:
         return int(self.client.size)
 
     def window(self, begin: int, end: int, level: float) -> "Updates":
-        """Some of them as a run of their own at one step size; what was sent before begins with the first model."""
+        """Return some of them as a separate run at one step size; models sent before it count as the first model."""
         part: dict[str, Any] = {
             key: getattr(self, key)[begin:end] for key in ("client", "stale", "time", "counts", "sent")
         }
@@ -55,32 +55,34 @@ class Rows:
     first: Integers
     """First gradient of every change, and the number of all; gradients are in the order of the changes."""
     client: Integers
-    """Client of every gradient."""
+    """The client of every gradient."""
     sent: Integers
-    """Changes before the model that it was computed on."""
+    """Number of changes in the model that it was computed on."""
     weight: Floats
-    """How much the server moves by it, at step size 1."""
+    """How far the server moves by it, at step size 1."""
     time: Floats
-    """When each change is made."""
+    """When each change is made, in seconds."""
     keep: Floats
-    """What the server keeps of its model at each change; the rest is the model that was sent."""
+    """Share of its model that the server keeps at each change; the rest is the model that was sent."""
     step: Floats | None = None
-    """A table: how much the server moves along its mean at each change; None = there is no table."""
+    """For a table: how far the server moves along its mean at each change; None = there is no table."""
     inclusive: bool = True
-    """A table: whether it holds a gradient at the change where it comes."""
+    """For a table: whether it holds a gradient at the change in which the gradient arrives."""
     entry: Floats | None = None
-    """A table: how much each client counts in its mean."""
+    """For a table: how much each client counts in its mean."""
     warm: bool = False
-    """A table: whether it is full at the beginning."""
+    """For a table: whether it is full at the beginning."""
 
     @property
     def changes(self) -> int:
-        """Changes of the model."""
+        """Number of changes of the model."""
         return int(self.time.size)
 
     @classmethod
     def of(cls, place: Integers, sent: Integers, weight: Floats, updates: Updates, **other: Any) -> "Rows":
-        """Gradients applied at change `place` each, in rising order; the change is made when its last one comes."""
+        """Make rows of gradients applied at change `place` each, in rising order; a change is made when its last one
+        arrives.
+        """
         number = int(place[-1]) + 1 if place.size else 0
         first = np.searchsorted(place, np.arange(number + 1)).astype(np.int64)
         used = slice(0, place.size)
@@ -89,9 +91,9 @@ class Rows:
         return cls(first, updates.client[used].copy(), sent.astype(np.int64), weight, time, **given)
 
     def only(self, mine: Flags) -> "Rows":
-        """The gradients of some clients alone, `mine` a flag for each client; changes without any are left out.
+        """Return only the gradients of some clients (`mine` is a flag per client); changes without any are left out.
 
-        Along a table every change stays, because the table acts at each; where models are mixed every gradient stays,
+        With a table every change stays, because the table acts at each. If models are mixed every gradient stays,
         without weight, because its model is mixed in.
         """
         rows = mine[self.client]

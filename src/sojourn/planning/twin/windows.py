@@ -1,12 +1,12 @@
-"""Long runs: a window of the trace stands for all that are like it.
+"""Long runs: one window of the trace stands for all similar ones.
 
 In a stretch of the run where the step size hardly changes, W updates take the model of a direction from w to
 a w + sum_i b_i delta_i + noise; N such windows one after the other take it to
 
     a^N w + (1 - a^N)/(1 - a) sum_i m_i delta_i + noise of variance (1 - a^2N)/(1 - a^2) (c^2 + sum_i (b_i - m_i)^2)
 
-What clients count for on average over the whole trace, m_i, comes again in every window and adds up coherently; by how
-much a window departs from it is new in each. What was sent before a window began counts as sent at its beginning.
+How much clients count on average over the whole trace, m_i, is the same in every window and adds up coherently; the
+deviations from it are independent from window to window. Models sent before a window count as sent at its beginning.
 """
 
 from dataclasses import dataclass
@@ -20,26 +20,26 @@ from sojourn.planning.twin.runs import BLOCKS, TURNS, Run
 from sojourn.planning.twin.updates import Rows
 from sojourn.types import Floats
 
-LEAST = 500  # updates of a window at least
-STRETCHES = 8  # of a block at most, where the step size falls
-LOOKS = 16  # at the schedule in each stretch
-NEAR = 1e-9  # to 1: a direction that a window does not move
+LEAST = 500  # fewest updates of a window
+STRETCHES = 8  # most stretches of a block, if the step size falls
+LOOKS = 16  # samples of the schedule in each stretch
+NEAR = 1e-9  # a window does not move a direction if its factor is this close to 1
 
 
 class Stretch(NamedTuple):
     """A part of the run with one step size."""
 
     block: int
-    """Block that it lies in."""
+    """The block that contains it."""
     repeats: int
-    """Windows that it consists of."""
+    """Number of windows."""
     parts: list[Part]
     """The window's parts of the problem."""
 
 
 @dataclass(frozen=True, eq=False)
 class Long:
-    """A run of more updates than are followed one by one, ready to be evaluated at any step size."""
+    """A run with too many updates to follow one by one, ready to be evaluated at any step size."""
 
     run: Run
     landscape: Landscape
@@ -48,7 +48,7 @@ class Long:
     """How much each client counts on average, in proportion (m)."""
 
     def at(self, eta: float) -> Outcome:
-        """What it comes to at this step size."""
+        """Return the outcome at this step size."""
         landscape, small = self.landscape, self.run.small
         first = self.stretches[0].parts
         many, clients = landscape.h.size, small.share.size
@@ -74,13 +74,13 @@ class Long:
     def _through(
         self, part: Part, repeats: int, eta: float, root: float, noise: float, state: tuple[Floats, Floats, Floats]
     ) -> tuple[Floats, Floats, Floats]:
-        """a, b and the variance of the noise after so many windows more."""
+        """Return a, b and the variance of the noise after the windows of one more stretch."""
         before = state
         ends = np.array([0, part.rows.changes])
         with np.errstate(over="ignore", invalid="ignore"):
             a, lean, b, square = one_window(part, ends, eta)
             usual = self.usual * (part.variance > 0)
-            mean = (usual / (usual.sum() or 1.0))[:, None] * b[part.variance > 0].sum(axis=0)  # none may have come
+            mean = (usual / (usual.sum() or 1.0))[:, None] * b[part.variance > 0].sum(axis=0)  # the sum may be zero
             apart = (part.variance[:, None] * (b - mean) ** 2).sum(axis=0)
             after, twice = a**repeats, a ** (2 * repeats)
             once = _summed(a, after, repeats)
@@ -89,17 +89,17 @@ class Long:
 
 
 def _summed(ratio: Floats, power: Floats, number: int) -> Floats:
-    """1 + ratio + ratio^2 + ... of so many terms, where `power` is the next one."""
+    """Return 1 + ratio + ratio^2 + ... with `number` terms; `power` is the next term."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         return np.where(np.abs(1 - ratio) < NEAR, float(number), (1 - power) / (1 - ratio))
 
 
 def long(run: Run, landscape: Landscape) -> Long:
-    """A run whose updates are only the first of many.
+    """Prepare a run whose updates are only the first of many.
 
-    Held against passes over all updates (90 clients at 8 and 10 at 1, 64,000 updates, four traces) losses differ by up
+    Compared with passes over all updates (90 clients at 8 and 10 at 1, 64,000 updates, four traces) losses differ by up
     to 3% for gradients as they come, weighted, adaptive or in buffers, 9% with drops, 20% for tables and mixed models.
-    A table is taken to be full from the beginning.
+    A table is assumed to be full from the beginning.
     """
     updates = run.updates
     multiple = run.server.at_once(updates)
@@ -120,14 +120,15 @@ def long(run: Run, landscape: Landscape) -> Long:
 
 
 def _level(run: Run, piece: int, pieces: int) -> float:
-    """Mean factor of the step size in a stretch."""
+    """Return the mean factor of the step size in a stretch."""
     times = run.time * (piece + (np.arange(LOOKS) + 0.5) / LOOKS) / pieces
     steps = run.number * run.updates.many * times / run.time
     return float(run.schedule.factors(steps, times).mean())
 
 
 def _usual(run: Run, rows: Rows) -> Floats:
-    """How much each client counts on average: alike in a table; else its share of the updates times what one counts.
+    """Return how much each client counts on average: equally in a table, otherwise its share times the weight of an
+    update.
 
     Equal clients are pooled.
     """

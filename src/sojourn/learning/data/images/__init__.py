@@ -1,1 +1,1 @@
-"""Image datasets from their official files: found in a folder, downloaded where a network allows, decoded once."""
+"""Image datasets from their official files, which are found in a folder or downloaded, and decoded once."""

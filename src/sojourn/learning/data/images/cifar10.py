@@ -50,7 +50,7 @@ def _archive(path: Path, names: list[str], parse: Callable[[bytes], Batch], watc
                     content = archive.extractfile(member) if member.isfile() and name in names else None
                     if content is not None:
                         if member.size > _MOST_BATCH:
-                            raise ValueError(f"{name} has {member.size:,} bytes, a batch has {_MOST_BATCH:,} at most")
+                            raise ValueError(f"{name} has {member.size:,} bytes, a batch has at most {_MOST_BATCH:,}")
                         held[name] = content.read()
                         watch(f"reading {path.name}", len(held), len(names))
             while bounded.read(1 << 20):  # to the end, where the checksum is
@@ -72,7 +72,7 @@ def _unpacked(files: Sequence[Path], parse: Callable[[bytes], Batch], watch: Wat
 
 
 def _joined(batches: list[Batch]) -> Images:
-    """All but the last are to train on; they are of one length, so that one that was cut off is seen."""
+    """Join batches; all but the last are for training. They have equal lengths, so that a truncated one is noticed."""
     lengths = {len(labels) for _, labels in batches[:-1]}
     if len(lengths) > 1:
         raise ValueError(f"batches of different lengths, {min(lengths)} and {max(lengths)}")
@@ -81,7 +81,7 @@ def _joined(batches: list[Batch]) -> Images:
 
 
 def _binary(content: bytes) -> Batch:
-    """Rows of a label and the pixels."""
+    """Read rows of a label and the pixels."""
     if not content or len(content) % (1 + _VALUES):
         raise ValueError(f"{len(content)} bytes are not a whole number of rows of {1 + _VALUES}")
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + _VALUES)
@@ -89,7 +89,7 @@ def _binary(content: bytes) -> Batch:
 
 
 def _pickled(content: bytes) -> Batch:
-    """A dict with `data`, one row an image, and `labels`."""
+    """Read a dict with `data`, one row per image, and `labels`."""
     batch = load_plain(content)
     if not isinstance(batch, dict):
         raise ValueError("it does not hold a dict")

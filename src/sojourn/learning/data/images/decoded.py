@@ -16,7 +16,7 @@ def cache_folder() -> Path:
 
 
 def kept(name: str, source: Source) -> Images | None:
-    """The arrays of these very files, if they were decoded before; damaged ones are removed."""
+    """Return the arrays of exactly these files if they were decoded before; damaged ones are removed."""
     place = _place(name, source)
     if not place.is_dir():
         return None
@@ -31,7 +31,9 @@ def kept(name: str, source: Source) -> Images | None:
 
 
 def decoded(name: str, source: Source, watch: Watch) -> Images:
-    """The arrays of a source, from the cache or by decoding; where the cache cannot be written, they are not kept."""
+    """Return the arrays of a source, from the cache or by decoding; if the cache cannot be written,
+    they are not kept.
+    """
     found = kept(name, source)
     if found is not None:
         return found
@@ -39,7 +41,7 @@ def decoded(name: str, source: Source, watch: Watch) -> Images:
     try:
         _keep(_place(name, source), images)
     except OSError as error:
-        watch(f"decoded images are not kept for the next time: {error.strerror or error}", 0, 0)
+        watch(f"decoded images cannot be cached: {error.strerror or error}", 0, 0)
     return images
 
 
@@ -48,7 +50,7 @@ def _place(name: str, source: Source) -> Path:
 
 
 def _keep(place: Path, images: Images) -> None:
-    """Write all, then give the folder its name, so that nobody sees half of it."""
+    """Write everything, then rename the folder, so that no process sees half of it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{place.name}.partial-"))
     try:

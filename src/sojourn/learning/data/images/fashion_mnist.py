@@ -20,7 +20,7 @@ _MNIST = "f68b3c2dcbeaaa9fbdd348bbdeb94873"  # md5 of the handwritten digits' fi
 
 
 def find(folder: Path, per_class: int | None = None) -> Source | None:
-    """The four files, compressed or not."""
+    """Find the four files, compressed or not."""
     for ending in (".gz", ""):
         names = [name + ending for name in FILES]
         if any((folder / name).is_file() for name in names):

@@ -1,4 +1,4 @@
-"""Official files from the network, into the user's cache, checked by their published checksums."""
+"""Download official files into the user's cache, and check them by their published checksums."""
 
 import logging
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from sojourn.learning.data.images.source import Watch
 
 @dataclass(frozen=True)
 class Remote:
-    """A file that is published somewhere."""
+    """A published file."""
 
     file: str
     """Its name."""
     md5: str
     """Its published checksum."""
     homes: tuple[str, ...]
-    """Addresses that it is tried at, without its name."""
+    """Addresses to try, without the name of the file."""
 
 
 class Unreachable(SojournError):
@@ -27,13 +27,13 @@ class Unreachable(SojournError):
 
 
 def fetch(remote: Sequence[Remote], place: Path, watch: Watch) -> None:
-    """Have all files whole in this folder: missing ones are downloaded, damaged ones again."""
+    """Make sure that all files are intact in this folder: download missing and damaged ones."""
     for one in remote:
         path = place / one.file
         if path.is_file():
             if _md5(path) == one.md5:
                 continue
-            watch(f"file {path} is damaged or was not downloaded to its end; it is fetched again", 0, 0)
+            watch(f"file {path} is damaged or incomplete; it is downloaded again", 0, 0)
         _download(one, place, watch)
 
 
@@ -45,14 +45,14 @@ def _download(one: Remote, place: Path, watch: Watch) -> None:
     reasons = []
     log = pooch.get_logger()
     before = log.level
-    log.setLevel(logging.ERROR)  # what is worth saying is said here
+    log.setLevel(logging.ERROR)  # this module prints what matters
     try:
         for home in one.homes:
             try:
                 getter = pooch.HTTPDownloader(progressbar=_Bar(one.file, watch), timeout=30)
                 pooch.retrieve(home + one.file, f"md5:{one.md5}", fname=one.file, path=place, downloader=getter)
                 return
-            except Exception as error:  # of the network, of the disk, of the checksum
+            except Exception as error:  # errors of the network, the disk or the checksum
                 reasons.append(_reason(error, home))
     finally:
         log.setLevel(before)
@@ -62,17 +62,17 @@ def _download(one: Remote, place: Path, watch: Watch) -> None:
 def _reason(error: Exception, home: str) -> str:
     host = urlsplit(home).hostname
     if isinstance(error, ValueError) and "hash" in str(error):
-        return f"what {host} sends has another checksum than the published one"
+        return f"the file from {host} does not have the published checksum"
     response = getattr(error, "response", None)
     if response is not None:
         return f"{host} answers {response.status_code}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return f"{host} is not reached: {type(error).__name__}"
+    return f"{host} cannot be reached: {type(error).__name__}"
 
 
 class _Bar:
-    """What the downloader takes for a progress bar."""
+    """Acts as a progress bar for the downloader."""
 
     def __init__(self, file: str, watch: Watch) -> None:
         self.total, self._done, self._file, self._watch = 0, 0, file, watch
@@ -86,7 +86,7 @@ class _Bar:
         self._done = 0
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def _md5(path: Path) -> str:

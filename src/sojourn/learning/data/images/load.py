@@ -1,4 +1,4 @@
-"""An image dataset by its name: where its files are looked for, and the Dataset that they make."""
+"""Load an image dataset by its name: find its files and make a Dataset from them."""
 
 import os
 from collections.abc import Callable
@@ -17,19 +17,19 @@ VARIABLE = "SOJOURN_DATA"
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of an image dataset."""
+    """The facts about an image dataset."""
 
     find: Callable[[Path, int | None], Source | None]
-    """Its files in a folder."""
+    """Function that finds its files in a folder."""
     below: tuple[str, ...]
-    """Folders below the one searched in which its files often lie."""
+    """Subfolders in which its files often lie."""
     wanted: str
-    """What to put there."""
+    """Files that the user should put there."""
     remote: tuple[Remote, ...]
-    """What is downloaded."""
+    """Files that can be downloaded."""
     classes: int
     examples: int
-    """Training examples of the whole."""
+    """Number of training examples of the whole dataset."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
@@ -85,11 +85,11 @@ KINDS = {
 def load_images(
     name: str, folder: str | None = None, per_class: int | None = None, watch: Watch | None = None
 ) -> Dataset:
-    """The dataset `fashion-mnist`, `cifar10` or `tiny-imagenet`, its images as uint8 pixels.
+    """Return the dataset `fashion-mnist`, `cifar10` or `tiny-imagenet`, with images as uint8 pixels.
 
-    Its files are looked for in the folder and nowhere else; without a folder in that of the environment variable
-    SOJOURN_DATA, then in the user's cache, into which they are downloaded if need be. `watch` is told of downloads and
-    of decoding.
+    With a `folder`, its files are searched only there. Without one they are searched in the folder that the environment
+    variable SOJOURN_DATA names, then in the user's cache, into which they are downloaded if necessary. `watch` reports
+    downloads and decoding.
     """
     told: Watch = watch or (lambda text, done, total: None)
     kind = KINDS[name]
@@ -101,13 +101,13 @@ def load_images(
 
 
 def _in_folder(name: str, kind: Kind, folder: str, per_class: int | None) -> Source:
-    place = Path(os.path.expanduser(folder))  # unlike the method of paths it never raises an error
+    place = Path(os.path.expanduser(folder))  # unlike Path.expanduser it never raises an error
     if not os.path.isdir(place):
         raise InvalidInput(f"dataset {name}: folder must be a folder that exists, got {folder}")
     source = _search(kind, place, per_class)
     if source is None:
         raise UnreadableFile(
-            f"dataset {name} is not in {place}; put {kind.wanted} there, or leave folder out to have it downloaded"
+            f"dataset {name} is not in {place}; put {kind.wanted} there, or leave folder out to download it"
         )
     return source
 
@@ -133,12 +133,12 @@ def _anywhere(name: str, kind: Kind, per_class: int | None, watch: Watch) -> Sou
 
 
 def _own(name: str, kind: Kind, per_class: int | None, watch: Watch) -> Source:
-    """From the user's cache; what was downloaded is checked before it is read, and fetched again where damaged."""
+    """Return the source in the user's cache; downloads are checked before they are read, and repeated if damaged."""
     home = cache_folder() / name
     own = {home / one.file for one in kind.remote}
     try:
         source = _search(kind, cache_folder(), per_class)
-    except UnreadableFile:  # a part of the files: the rest is fetched
+    except UnreadableFile:  # only some of the files are there: the rest is downloaded
         source = None
     if source is None or (own.issuperset(source.files) and kept(name, source) is None):
         fetch(kind.remote, home, watch)

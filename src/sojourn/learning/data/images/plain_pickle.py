@@ -1,8 +1,8 @@
-"""Pickles of bytes, text, numbers, lists, dicts and arrays of bytes, read without Python's unpickler.
+"""Read pickles of bytes, text, numbers, lists, dicts and arrays of bytes without Python's unpickler.
 
-Nothing is executed. No instruction of a pickle takes longer than the bytes that it stands in, and there may be so many
-of them; so neither time nor memory runs away, whatever a stranger has written. Python's own unpickler can be kept busy
-for ever by a tuple of tuples of tuples as the key of a dict, in a few hundred bytes.
+Nothing is executed. The time of each instruction is bounded by its bytes, and the number of instructions is limited; so
+time and memory stay bounded whatever the file contains. A few hundred bytes, with nested tuples as the key of a dict,
+can keep Python's own unpickler busy for ever.
 """
 
 import pickle
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST = 1_000_000  # instructions; an official batch has about 50,000
+MOST = 1_000_000  # most instructions; an official batch has about 50,000
 
 
 def load_plain(content: bytes) -> Any:
@@ -56,7 +56,7 @@ class _Kind:
     """Stands for numpy.dtype, of which only bytes are admitted."""
 
     def fill(self, state: Any) -> None:
-        """Byte order, which bytes do not have."""
+        """Ignore the byte order, which bytes do not have."""
 
 
 def _kind(code: Any, *_: Any) -> _Kind:
@@ -70,14 +70,14 @@ def _begin(*_: Any) -> _Array:
 
 
 def _encoded(text: Any, encoding: Any) -> bytes:
-    """How Python 3 writes bytes for Python 2."""
+    """Decode bytes as Python 3 writes them for Python 2."""
     if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
         raise pickle.UnpicklingError(f"the pickle encodes by {_said(encoding)}, only latin1 is read")
     return text.encode("latin1")
 
 
 def _said(value: Any) -> str:
-    """A value in a sentence; what holds others is not gone through."""
+    """Return a value for an error message, without going into containers."""
     return repr(value[:40]) if isinstance(value, str | bytes) else f"a {type(value).__name__}"
 
 
@@ -104,13 +104,13 @@ class _Machine:
     def __init__(self, room: int) -> None:
         self._stack: list[Any] = []
         self._memory: dict[int, Any] = {}
-        self._room = room  # bytes that may still be encoded: an old text can be asked for again and again
+        self._room = room  # bytes that may still be encoded, since a pickle can refer to one text many times
 
     def pop(self) -> Any:
         return self._stack.pop()
 
     def do(self, name: str, argument: Any) -> None:
-        """One instruction."""
+        """Execute one instruction."""
         stack = self._stack
         if name in _AS_IT_IS:
             stack.append(argument)
@@ -159,7 +159,7 @@ class _Machine:
     def _last(self, many: int) -> list[Any]:
         """Take values off the stack."""
         if many > len(self._stack):
-            raise ValueError("there is less on the stack than is taken from it")
+            raise ValueError("the stack holds fewer values than are taken from it")
         cut = len(self._stack) - many
         taken = self._stack[cut:]
         del self._stack[cut:]
@@ -185,7 +185,7 @@ class _Machine:
 
     def _called(self, function: Any, arguments: Any) -> Any:
         if function not in _ADMITTED.values() or not isinstance(arguments, tuple):
-            raise ValueError("something is called that is no function")
+            raise ValueError("something is called that is not a function")
         if function is _encoded:
             self._room -= len(arguments[0])
             if self._room < 0:
@@ -202,7 +202,7 @@ def _admitted(name: str) -> Callable[..., Any]:
 
 
 def _arrays(value: Any) -> Any:
-    """With the arrays in place of their stand-ins."""
+    """Return the value with arrays in place of their stand-ins."""
     if isinstance(value, dict):
         return {key: one.values if isinstance(one, _Array) else one for key, one in value.items()}
     return value.values if isinstance(value, _Array) else value

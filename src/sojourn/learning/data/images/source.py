@@ -1,4 +1,4 @@
-"""Source: the files of a dataset in one of the formats that it comes in, and how they are read."""
+"""Source: the files of a dataset in one of its formats, and the function that reads them."""
 
 import hashlib
 import stat
@@ -15,12 +15,12 @@ from sojourn.errors import SojournError, UnreadableFile
 from sojourn.types import Pixels
 
 Watch = Callable[[str, int, int], None]
-"""Is told what is being done, how much is done and how much there is; 0 of 0 = the text is a sentence of its own."""
+"""A progress callback (text, done, total); 0 of 0 = the text is a sentence to print."""
 
-_VERSION = 1  # of what the readers make of files; a new one lets old decoded arrays lie
+_VERSION = 1  # version of the decoded arrays; a new number makes old ones unused
 
-FEW, RATIO = 2**24, 100  # bytes that any archive may unpack to, and how many for each of its own beyond
-SCANS = 100  # of a JPEG: each goes over the whole image
+FEW, RATIO = 2**24, 100  # bytes that any archive may unpack to, and how many per byte of its own size beyond that
+SCANS = 100  # most scans of a JPEG, each of which covers the whole image
 
 
 class Images(NamedTuple):
@@ -37,15 +37,15 @@ class Source:
     """Files, and the function that reads them."""
 
     files: tuple[Path, ...]
-    """All that is read."""
+    """All files that are read."""
     read: Callable[[Watch], Images]
     """Decode them."""
     variant: str = ""
-    """What else decides the arrays."""
+    """Other options that decide the arrays."""
 
     @property
     def fingerprint(self) -> str:
-        """Of the files by name, size and time of the last change, which is quick; not of their content."""
+        """Fingerprint of the files by name, size and time of the last change, which is quick; not of their content."""
         digest = hashlib.sha256(f"{_VERSION} {self.variant}".encode())
         for path in self.files:
             with reading(path):
@@ -56,45 +56,47 @@ class Source:
 
 @contextmanager
 def reading(path: Path | str) -> Iterator[None]:
-    """Say in one sentence which file cannot be read."""
+    """Turn an error of the block into one sentence that names the file."""
     try:
         yield
     except SojournError:
         raise
-    except Exception as error:  # what a reader raises at a damaged file is of any kind
+    except Exception as error:  # a reader may raise any error for a damaged file
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise UnreadableFile(
-            f"image file {path} is damaged or of another format ({why}); put a whole one in its place"
+            f"image file {path} is damaged or of another format ({why}); replace it by an intact one"
         ) from None
 
 
 def complete(folder: Path, names: list[str]) -> tuple[Path, ...]:
-    """The paths of files that belong together; one that is missing is named."""
+    """Return the paths of files that belong together; raise an error that names a missing one."""
     paths = tuple(folder / name for name in names)
     for path in paths:
         if not path.is_file():
-            raise UnreadableFile(f"image file {path} is missing beside {len(paths) - 1} that belong to it; add it")
+            raise UnreadableFile(f"image file {path} is missing, {len(paths) - 1} other files belong to it; add it")
     return paths
 
 
 def contents(path: Path, most: int) -> bytes:
-    """A file that may have so many bytes; one that is longer is refused before it is read."""
+    """Return the content of a file of at most `most` bytes; a longer one is refused before it is read."""
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a plain file")
     if facts.st_size > most:
-        raise ValueError(f"{facts.st_size:,} bytes, {most:,} are the most that it can need")
+        raise ValueError(f"{facts.st_size:,} bytes, more than the {most:,} that it can need")
     return path.read_bytes()
 
 
 class Bounded:
-    """A stream that may yield so many bytes: what is packed may unpack to a thousand times its size."""
+    """A stream that may yield only a limited number of bytes, since an archive may unpack to a
+    thousand times its size.
+    """
 
     def __init__(self, stream: Any, most: int) -> None:
         self._stream, self._most, self._left = stream, most, most
 
     def read(self, size: int = -1) -> bytes:
-        """As a file does."""
+        """Read like a file."""
         content: bytes = self._stream.read(self._left + 1 if size < 0 else min(size, self._left + 1))
         self._left -= len(content)
         if self._left < 0:
@@ -103,7 +105,7 @@ class Bounded:
 
 
 def check_archive(archive: zipfile.ZipFile, most: int) -> None:
-    """Refuse a zip by the sizes that it states, which are the most that is unpacked of it, before anything is."""
+    """Refuse a zip by the sizes that it states, before anything is unpacked; no more than these is unpacked."""
     members = archive.infolist()
     stated, size = sum(one.file_size for one in members), sum(one.compress_size for one in members)
     if stated > min(most, FEW + RATIO * size):
@@ -113,7 +115,7 @@ def check_archive(archive: zipfile.ZipFile, most: int) -> None:
 
 
 def decode(encoded: bytes, most: int) -> Pixels:
-    """The image in a JPEG or PNG file, of shape (height, width, 3); one of more pixels is not decoded."""
+    """Return the image in a JPEG or PNG file, of shape (height, width, 3); refuse one with more than `most` pixels."""
     from io import BytesIO
 
     try:
@@ -126,5 +128,5 @@ def decode(encoded: bytes, most: int) -> Pixels:
         raise ValueError(f"an image in more than {SCANS} scans")
     with Image.open(BytesIO(encoded), formats=("PNG", "JPEG")) as image:
         if image.width * image.height > most:
-            raise ValueError(f"an image of {image.width}x{image.height}, {most:,} pixels are the most there can be")
+            raise ValueError(f"an image of {image.width}x{image.height}, it can have at most {most:,} pixels")
         return np.asarray(image.convert("RGB"))

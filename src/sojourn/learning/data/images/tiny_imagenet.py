@@ -1,4 +1,4 @@
-"""TinyImageNet-200: 200 classes of 500 colour images of 64x64, 10,000 to judge by; JPEGs in a tree or a zip.
+"""TinyImageNet-200: 200 classes of 500 colour images of 64x64, and 10,000 for testing; JPEGs in folders or a zip.
 
 The classes are numbered in the order of their WordNet ids, the images of a class in that of their numbers. The official
 test set has no labels; the validation set takes its place.
@@ -36,7 +36,7 @@ Read = Callable[[str], bytes]
 
 
 def find(folder: Path, per_class: int | None = None) -> Source | None:
-    """The first of: unpacked tree, official archive; of each class the first `per_class` images."""
+    """Find the unpacked folders or the official archive; take the first `per_class` images of each class."""
     variant = f"per_class={per_class}"
     for top in (folder / _TOP, folder):
         if (top / _ANNOTATIONS).is_file():
@@ -47,7 +47,7 @@ def find(folder: Path, per_class: int | None = None) -> Source | None:
 
 
 def _tree(top: Path) -> list[str]:
-    """Names of the images of the tree."""
+    """Return the names of the images in the folders."""
     found = []
     for kind in sorted(os.listdir(top / "train")) if (top / "train").is_dir() else []:
         images = top / "train" / kind / "images"
@@ -72,7 +72,7 @@ def _read_zip(path: Path, per_class: int | None, watch: Watch) -> Images:
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     member = archive.getinfo(f"{_TOP}/{name}")
     if member.file_size > _most(name):
-        raise ValueError(f"{member.file_size:,} bytes, {_most(name):,} are the most that it can need")
+        raise ValueError(f"{member.file_size:,} bytes, more than the {_most(name):,} that it can need")
     return archive.read(member)
 
 
@@ -98,7 +98,7 @@ def _read(where: Path, names: Iterable[str], read: Read, per_class: int | None, 
 
 
 def _training(names: Iterable[str], per_class: int | None, where: Path) -> tuple[list[Named], dict[str, int]]:
-    """Images to train on with their class numbers, and the class number of every WordNet id."""
+    """Return training images with their class numbers, and the class number of every WordNet id."""
     by_class: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         match = _TRAIN.match(name)
@@ -115,7 +115,7 @@ def _training(names: Iterable[str], per_class: int | None, where: Path) -> tuple
 
 
 def _validation(annotations: str, number_of: dict[str, int], names: set[str]) -> list[Named]:
-    """Images to judge by with their class numbers: lines of a name, a WordNet id and what is not read."""
+    """Return test images with their class numbers, from lines that begin with a name and a WordNet id."""
     found = []
     for line in annotations.splitlines():
         words = line.split("\t")

@@ -1,1 +1,1 @@
-"""Many models of one architecture computed as one, by kernels that know of the stack."""
+"""Compute many models of one architecture as one, by kernels for stacked models."""

@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 MOST_CHANNELS = 64
-"""With more of them a model by itself fills a GPU, and PyTorch's own kernels are better."""
+"""With more channels one model fills a GPU, and PyTorch's own kernels are faster."""
 
 
 def convolution(x: Tensor, kernel: Tensor, stride: int) -> Tensor:
@@ -80,7 +80,7 @@ _forward.register_autograd(_back, setup_context=_keep)
 
 
 def output_shape(x: Tensor, kernel: Tensor, stride: int) -> tuple[int, ...]:
-    """Of a convolution's output."""
+    """Return the shape of a convolution's output."""
     height, width = ((length - 1) // stride + 1 for length in x.shape[2:4])
     return x.shape[0], x.shape[1], height, width, kernel.shape[1]
 
@@ -100,7 +100,7 @@ def _weight_gradient(x: Tensor, shape: tuple[int, ...], slope: Tensor, stride: i
 
 
 def _first(one: Tensor) -> Tensor:
-    """With the channels before height and width, as PyTorch has them."""
+    """Return the images with channels before height and width, as PyTorch expects them."""
     return one.permute(0, 3, 1, 2)
 
 

@@ -1,10 +1,10 @@
-"""Convolutions and norms of many models at once, in Triton; for few channels, where a model alone leaves a GPU idle.
+"""Convolutions and norms of many models at once, in Triton; for few channels, where one model alone leaves a GPU idle.
 
 Images lie as [models, examples, height, width, channels], kernels as [models, out, row, column, in]. Each tap of a
 kernel is a product of matrices: pixels by channels with channels by new channels. Sums have single precision and always
 the same order.
 
-H, W     height and width of x, of OH, OW those of y (or of the gradient g of y)
+H, W     height and width of x; OH, OW those of y (or of the gradient g of y)
 CI, CO   channels of x and of y; CIP, COP the same rounded up to a power of two
 K        rows and columns of the convolution's kernel, 1 or 3
 BM       pixels of a block
@@ -63,7 +63,9 @@ def input_gradient(
     CI: tl.constexpr, CIP: tl.constexpr, CO: tl.constexpr, COP: tl.constexpr,
     K: tl.constexpr, STRIDE: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of the input for a stride of two or more, pixels of one residue at a time: they share their taps."""
+    """Gradient of the input for a stride of two or more, one residue of pixels at a time, since
+    these share their taps.
+    """
     model = tl.program_id(2).to(tl.int64)
     odd_row = tl.program_id(1) // STRIDE
     odd_column = tl.program_id(1) % STRIDE
@@ -149,7 +151,7 @@ def kernel_gradient(
 
 @triton.jit
 def _of_groups(x, G: tl.constexpr, C: tl.constexpr):
-    """Sums over the channels of each group, given back to every channel of it."""
+    """Return sums over the channels of each group, repeated for every channel of it."""
     sums = tl.sum(tl.reshape(x, (G, C // G)), axis=1)
     return tl.reshape(tl.broadcast_to(sums[:, None], (G, C // G)), (C,))
 
@@ -159,7 +161,7 @@ def normalise(
     x, weight, bias, around, y, means, scales, P, B, w_model, eps,
     C: tl.constexpr, G: tl.constexpr, PP: tl.constexpr, AROUND: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """GroupNorm of one example of P pixels, then what goes around it is added, then the negative is cut off."""
+    """GroupNorm of one example of P pixels; then the shortcut is added, and ReLU is applied."""
     example = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, C)
@@ -187,7 +189,7 @@ def normalise_back(
     g, x, y, weight, means, scales, dx, around, dweight, dbias, P, B, w_model,
     C: tl.constexpr, G: tl.constexpr, PP: tl.constexpr, AROUND: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of the same; those of weight and bias for each example by itself."""
+    """Gradients of `normalise`; those of weight and bias are separate for each example."""
     example = tl.program_id(0)
     model = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, C)

@@ -1,4 +1,4 @@
-"""How the Triton kernels are started: blocks and grids."""
+"""Launch the Triton kernels: blocks and grids."""
 
 import torch
 import triton
@@ -13,7 +13,7 @@ from sojourn.learning.execute.stacked.kernels import (
     normalise_back,
 )
 
-PIECES = 16  # of the pixels, whose kernel gradients are summed afterwards
+PIECES = 16  # pieces of the pixels, whose kernel gradients are summed afterwards
 
 
 def forward(x: Tensor, kernel: Tensor, stride: int, block: int = 128, warps: int = 4) -> Tensor:
@@ -71,7 +71,7 @@ def of_kernel(
 def norm(
     x: Tensor, weight: Tensor, bias: Tensor, around: Tensor | None, groups: int, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """GroupNorm and what follows it; and by example and channel the mean and the scale."""
+    """Return GroupNorm with what follows it, and the mean and scale by example and channel."""
     models, examples, height, width, channels = x.shape
     y = torch.empty_like(x)
     means, scales = (x.new_empty(models, examples, channels, dtype=torch.float32) for _ in range(2))
@@ -88,7 +88,7 @@ def norm_back(
     slope: Tensor, x: Tensor, y: Tensor, weight: Tensor, means: Tensor, scales: Tensor, groups: int, relu: bool,
     branched: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Its gradients: of x, of weight and bias by example, and of what goes around, where it branched."""
+    """Return its gradients: of x, of weight and bias by example, and of the shortcut where it branched off."""
     models, examples, height, width, channels = x.shape
     made = torch.empty_like(x)
     around = torch.empty_like(x) if branched else x.new_empty(0)

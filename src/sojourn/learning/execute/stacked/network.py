@@ -1,6 +1,6 @@
 """A network of known layers as a function of stacked models: images [models, examples, height, width, channels].
 
-Layers are told by their type. A network with any other layer cannot be stacked; it is then computed model by model.
+Layers are recognised by their type. A network with any other layer cannot be stacked and is computed model by model.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from sojourn.learning.models.resnet import Block, Padded
 from sojourn.learning.models.small import GroupNorm
 
 Values = dict[str, Tensor]
-"""Stacked parameters and statistics by name; statistics that have moved on are set here."""
+"""Stacked parameters and statistics by name; updated statistics are stored here."""
 Layer = Callable[[Any, str, Values, Tensor], Tensor]
 
 
@@ -32,7 +32,7 @@ def stacked_values(model: FlatModel, params: Tensor, stats: Tensor) -> Values:
 
 
 def stackable(model: FlatModel) -> bool:
-    """Whether all layers are known, narrow and occur once, the loss is cross-entropy, and Triton is there."""
+    """Whether all layers are known, narrow and occur once, the loss is cross-entropy, and Triton is installed."""
     if model.params.is_cuda and find_spec("triton") is None:
         return False
     parts = [part for _, part in model.module.named_modules(remove_duplicate=False)]
@@ -41,7 +41,7 @@ def stackable(model: FlatModel) -> bool:
 
 
 def predict(module: nn.Module, values: Values, x: Tensor) -> Tensor:
-    """Logits of stacked models for stacked batches; in training statistics in `values` move on."""
+    """Return the logits of stacked models for stacked batches; in training, statistics in `values` are updated."""
     return _wide(_apply(module, "", values, x.movedim(2, 4) if x.dim() == 5 else x))
 
 
@@ -81,7 +81,7 @@ def _sequence(part: nn.Sequential, name: str, values: Values, x: Tensor) -> Tens
     children = [*part.named_children(), ("", nn.Identity())]
     cut = False
     for (key, child), (_, after) in pairwise(children):
-        if cut:  # the norm before has done it
+        if cut:  # the norm before has applied the ReLU
             cut = False
         elif isinstance(child, NORMS):
             cut = isinstance(after, nn.ReLU)
@@ -99,7 +99,7 @@ def _convolution(part: nn.Conv2d, name: str, values: Values, x: Tensor) -> Tenso
 def _normed(
     part: nn.Module, name: str, values: Values, x: Tensor, around: Tensor | None = None, relu: bool = False
 ) -> Tensor:
-    """Normalised, with what goes around it added, and cut off below zero."""
+    """Normalise, add the shortcut, and apply ReLU."""
     if isinstance(part, GroupNorm) and fits(x):
         weight, bias = values[name + "weight"], values[name + "bias"]
         around = None if around is None else around.contiguous()

@@ -1,4 +1,4 @@
-"""GroupNorm of stacked models and what follows it, a sum and a cut: read once and written once on a GPU."""
+"""GroupNorm of stacked models with the sum and ReLU that follow it: read once and written once on a GPU."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 LARGEST = 2**15
-"""Values of an example that fit into the registers that work on it."""
+"""Most values of an example that fit into the registers."""
 
 
 def fits(x: Tensor) -> bool:
@@ -109,11 +109,11 @@ _forward.register_autograd(_back, setup_context=_keep)
 
 
 def in_groups(x: Tensor, groups: int) -> Tensor:
-    """With the channels of each group in a dimension of their own."""
+    """Return a view with the channels of each group in their own dimension."""
     return x.view(*x.shape[:4], groups, -1)
 
 
 def _over_groups(x: Tensor, groups: int) -> Tensor:
-    """The mean over an example's group, for each of its values."""
+    """Return the mean over an example's group, for each of its values."""
     apart = in_groups(x, groups)
     return apart.mean((2, 3, 5), keepdim=True).expand_as(apart).flatten(4)
