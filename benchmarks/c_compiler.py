@@ -1,4 +1,4 @@
-"""Compiling a C file of this folder, here and now, for this machine."""
+"""Compile a C file of this folder for this machine."""
 
 import ctypes
 import shutil
@@ -13,7 +13,7 @@ FLAGS = ("-O3", "-march=native")
 
 
 class CSide:
-    """A C library that goes on with one run and counts updates and staleness by group."""
+    """A C library that advances one run and counts updates and staleness by group."""
 
     def __init__(self, name: str, run: ctypes.Structure, groups: NDArray[np.void], begin: str | None = None) -> None:
         made = library(name)
@@ -25,12 +25,12 @@ class CSide:
             getattr(made, begin)(ctypes.byref(run))
 
     def warm_up(self, steps: int) -> None:
-        """Go on without counting."""
+        """Continue without counting."""
         self.advance(steps)
         self._groups["arrivals"] = self._groups["staleness"] = 0
 
     def advance(self, steps: int) -> int:
-        """Go on for `steps` steps; returns the steps done."""
+        """Continue for `steps` steps; return the steps done."""
         self._advance(ctypes.byref(self._run), steps)
         return steps
 
@@ -40,14 +40,14 @@ class CSide:
 
 
 def compiler() -> str | None:
-    """The C compiler's version line, None where there is none."""
+    """Return the C compiler's version line; None if there is no compiler."""
     if shutil.which("gcc") is None:
         return None
     return subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
 def library(name: str) -> ctypes.CDLL:
-    """The library made of `name`.c."""
+    """Return the library compiled from `name`.c."""
     source = Path(__file__).with_name(f"{name}.c")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.so"

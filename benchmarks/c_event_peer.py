@@ -1,4 +1,4 @@
-"""The same event engine as a plain C loop: a tournament of events, durations named by client and number."""
+"""The same event engine as a plain C loop: a tournament of events, with durations keyed by client and number."""
 
 import ctypes
 
@@ -55,7 +55,7 @@ def _groups(case: Case) -> NDArray[np.void]:
 
 
 def _run(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Run, dict[str, NDArray]]:
-    """The run at its beginning, and the arrays that it points to."""
+    """Return the run at its beginning, and the arrays that it points to."""
     queues = np.array(case.queues(seed))
     first_slot = np.cumsum(queues) - queues
     clients = np.zeros(queues.size, CLIENT)

@@ -1,4 +1,4 @@
-"""The same jump chain as a plain C loop, compiled here and now for this machine."""
+"""The same jump chain as a plain C loop, compiled for this machine."""
 
 import ctypes
 
@@ -52,7 +52,7 @@ def _groups(case: Case) -> NDArray[np.void]:
 
 
 def _chain(groups: NDArray[np.void], case: Case, seed: int) -> tuple[_Chain, dict[str, NDArray]]:
-    """The chain at its beginning, and the arrays that it points to."""
+    """Return the chain at its beginning, and the arrays that it points to."""
     queues = np.array(case.queues(seed))
     first_slot = np.concatenate([[0], np.cumsum(queues)[:-1]])
     clients = np.zeros(queues.size, CLIENT)

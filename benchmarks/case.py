@@ -13,7 +13,7 @@ from sojourn.timing.simulate.start import place
 
 @dataclass(frozen=True)
 class Case:
-    """A fleet, uniform p, and C tasks, each client with as many as the cap allows."""
+    """A fleet, uniform p, and C tasks; each client holds at most as many as the cap allows."""
 
     name: str
     fleet: Fleet
@@ -71,10 +71,10 @@ class Side(Protocol):
     name: str
 
     def advance(self, steps: int) -> int:
-        """Go on for about `steps` server steps; returns the steps done."""
+        """Continue for about `steps` server steps; return the steps done."""
 
     def tally(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Updates applied and sum of their staleness by group, since the warm-up."""
+        """Return updates applied and the sum of their staleness by group, since the warm-up."""
 
 
 CASES = (

@@ -1,4 +1,4 @@
-"""The network in ciw: C customers come in at time 0, in one batch a client, and are routed for ever.
+"""The network in ciw: C customers arrive at time 0, in one batch per client, and are routed for ever.
 
 ciw writes a record for every service. Staleness is read off the records afterwards, outside the timed part: how many
 services ended between a record's arrival and its end.
@@ -15,7 +15,7 @@ _NEVER = float("inf")
 
 
 class Ciw:
-    """A ciw simulation that goes on from where it stopped."""
+    """A ciw simulation that continues from where it stopped."""
 
     name = "ciw, closed network"
 
@@ -28,7 +28,7 @@ class Ciw:
         self._since = self._now
 
     def advance(self, steps: int) -> int:
-        """Go on for about `steps` steps; returns the steps done."""
+        """Continue for about `steps` steps; return the steps done."""
         self._now += steps / self._case.throughput
         self._simulation.simulate_until_max_time(self._now)
         return steps  # in the mean; the tally counts them exactly

@@ -1,6 +1,6 @@
-"""What a step of the simulator and an exact solution cost as the network grows, as one picture.
+"""Draw the cost of a simulator step and of an exact solution as the network grows.
 
-Run alone it writes docs/pictures/cost-curves.svg and .png; the same comes from `run.py --curves`.
+Run directly, it writes docs/pictures/cost-curves.svg and .png; `run.py --curves` does the same.
 """
 
 from collections.abc import Callable
@@ -36,19 +36,19 @@ def fleets(clients: int) -> dict[str, Fleet]:
 
 
 def step_time(fleet: Fleet, concurrency: int) -> float:
-    """Seconds a step, best of a few pieces."""
+    """Return the seconds per step, best of a few pieces."""
     side = Sojourn(Case("curve", fleet, concurrency), seed=1, warmup=300_000)
     return best(lambda: side.advance(300_000), rounds=15) / 300_000
 
 
 def solve_time(fleet: Fleet, population: int) -> float:
-    """Seconds for all exact mean queues."""
+    """Return the seconds for all exact mean queues."""
     load = 1 / (fleet.rate * fleet.clients)
     return best(lambda: ClosedNetwork.solve(load, fleet.count, population), rounds=7)
 
 
 def best(call: Callable[[], object], rounds: int) -> float:
-    """Shortest of a few calls."""
+    """Return the shortest time of a few calls."""
     times = []
     for _ in range(rounds):
         began = thread_time()
@@ -58,7 +58,7 @@ def best(call: Callable[[], object], rounds: int) -> float:
 
 
 def curve(cost: Callable[[Fleet, int], float], points: list[tuple[int, int, int]]) -> Curve:
-    """Cost of both fleets over points (abscissa, clients, tasks)."""
+    """Return the cost of both fleets over points (abscissa, clients, tasks)."""
     lines: Curve = {name: [] for name in COLOURS}
     for x, clients, tasks in points:
         for name, fleet in fleets(clients).items():

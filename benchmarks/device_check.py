@@ -2,9 +2,9 @@
 
     python benchmarks/device_check.py --device cuda --out results
 
-Trains the same seeds on the processor, one by one in single precision, and on the device in each precision; prints the
+It trains the same seeds on the CPU, one by one in single precision, and on the device in each precision, and prints the
 mean final test loss and the paired difference with its standard error. Then the comparison on the device is stopped in
-the middle, resumed, and set beside the one that was never stopped. It runs on `--device cpu` too.
+the middle, resumed, and compared with the one that was never stopped. It also runs on `--device cpu`.
 """
 
 import argparse

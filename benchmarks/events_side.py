@@ -1,4 +1,4 @@
-"""Our side of the event cases: the event engine with all the tallies that `measure` takes, on one core."""
+"""Our side of the event cases: the event engine with all the tallies of `measure`, on one core."""
 
 import numpy as np
 from case import Case
@@ -24,7 +24,7 @@ class Events:
         self._sums, self._times = jump_chain.tally(*self._shape), drive.stays(self._shape[0])
 
     def advance(self, steps: int) -> int:
-        """Go on for `steps` steps; returns the steps done."""
+        """Continue for `steps` steps; return the steps done."""
         self._run.tally(steps, self._sums, self._times)
         return steps
 

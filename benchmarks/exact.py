@@ -1,4 +1,4 @@
-"""Exact solutions against each other: ours against LINE, contour against mean value analysis, capped beside routed."""
+"""Compare exact solutions: ours with LINE, contour with mean value analysis, capped with routed."""
 
 from collections.abc import Callable, Sequence
 from time import thread_time
@@ -17,21 +17,23 @@ POPULATION = 10_000
 
 
 def against_line(rounds: int) -> list[Figure]:
-    """Mean queues of 1000 different clients; ours comes first."""
+    """Time the mean queues of 1000 different clients; ours comes first."""
     load = np.linspace(0.5, 1.5, 1000) / 1000
     ours, theirs = Figure("sojourn, ClosedNetwork.solve", []), Figure(line_peer.NAME, [], 30.0)
     return _compare(rounds, (ours, _solve(load, None)), (theirs, lambda: line_peer.queues(load, POPULATION)))
 
 
 def contour_against_mva(rounds: int) -> list[Figure]:
-    """Mean queues of 100 000 different clients; the contour comes first."""
+    """Time the mean queues of 100 000 different clients; the contour comes first."""
     load = np.random.default_rng(1).lognormal(sigma=0.5, size=100_000) / 100_000
     contour, mva = Figure("sojourn, contour", []), Figure("sojourn, mean value analysis", [], 2.0)
     return _compare(rounds, (contour, _solve(load, "contour")), (mva, _solve(load, "mva")))
 
 
 def capped_beside_routed(clients: int, tasks: int, rounds: int, within: float) -> list[Figure]:
-    """Clients with different rates that hold one task at most, then two, beside the same routed; seconds `within`."""
+    """Time clients with different rates and caps of one and two, and the same clients routed;
+    `within` is in seconds.
+    """
     fleet = Fleet.of_rates(np.random.default_rng(1).lognormal(size=clients))
     even = np.ones(clients)
     load = even / clients / fleet.rate
@@ -42,7 +44,7 @@ def capped_beside_routed(clients: int, tasks: int, rounds: int, within: float) -
     ]
     solved = capped_network(fleet, even, tasks, 1)
     if not (solved.error <= 1e-10 and abs(solved.share @ solved.staleness / (tasks - 1) - 1) <= 1e-10):
-        raise SystemExit("the capped network is not certain")
+        raise SystemExit("the capped network could not certify its result")
     _time(rounds, sides)
     return [figure for figure, _ in sides]
 
@@ -52,7 +54,7 @@ def _solve(load: NDArray[np.float64], solver: Solver | None) -> Solve:
 
 
 def _compare(rounds: int, *sides: tuple[Figure, Solve]) -> list[Figure]:
-    """Time the sides turn by turn, after their queues have been found the same."""
+    """Time the sides in turns, after checking that their queues are the same."""
     (first, ours), (second, theirs) = sides
     if not np.abs(ours() / theirs() - 1).max() <= 1e-9:
         raise SystemExit(f"{first.name} and {second.name} disagree about the mean queues")
@@ -61,7 +63,7 @@ def _compare(rounds: int, *sides: tuple[Figure, Solve]) -> list[Figure]:
 
 
 def _time(rounds: int, sides: Sequence[tuple[Figure, Callable[[], object]]]) -> None:
-    """Turn by turn, after a round that is not counted."""
+    """Time the sides in turns, after a round that is not counted."""
     for turn in range(rounds + 1):
         for figure, solve in sides:
             began = thread_time()

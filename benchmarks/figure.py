@@ -1,4 +1,4 @@
-"""What one side of a comparison took, and its row in the table."""
+"""The times of one side of a comparison, and its row in the table."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ HEAD = "| case | side | best | median | worst | speed of sojourn over it | targe
 
 @dataclass
 class Figure:
-    """Seconds of one side in every round, a step or a solution."""
+    """Seconds of one side in every round, per step or solution."""
 
     name: str
     seconds: list[float]
     target: float | None = None
-    most: float | None = None  # of our own, where the side is ours and the ratio is what it costs
+    most: float | None = None  # largest allowed ratio, if the side is ours and the ratio is its cost
     within: float | None = None  # seconds that the best round may take
 
     @property
@@ -23,7 +23,7 @@ class Figure:
         return min(self.seconds)
 
     def row(self, case: str, ours: "Figure") -> str:
-        """A row of the table: what this side needs, how far its rounds spread, and how we compare."""
+        """Return a row of the table: the time of this side, the spread of its rounds, and the comparison with ours."""
         ratio = self.best / ours.best
         verdict = "" if self.target is None else f"{self.target:g}: " + ("met" if ratio >= self.target else "missed")
         if self.most is not None:
@@ -44,7 +44,7 @@ class Figure:
 
 
 def in_units(seconds: float) -> str:
-    """A time with three digits and its unit."""
+    """Return a time with three digits and its unit."""
     for scale, name in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {name}"

@@ -1,9 +1,9 @@
-"""Milliseconds a gradient on a GPU: ResNet20 on CIFAR-10, 100 clients, several seeds in common waves.
+"""Milliseconds per gradient on a GPU: ResNet20 on CIFAR-10, 100 clients, several seeds in common waves.
 
     SOJOURN_DATA=data python benchmarks/gpu.py --seeds 10 --steps 1000 --out results
 
 Timing begins when graphs are captured and every run has received `--warm` updates. Augmentation, data handling, server
-updates and bookkeeping are in it. A second figure, `whole`, is of the same runs as `sojourn train --seeds` does them,
+updates and bookkeeping are in it. A second figure, `whole`, times the same runs as `sojourn train --seeds` does them,
 from the first update to the last, with ten evaluations on the test set and checkpoints. With --profile a table of where
 the time goes is written too.
 """
@@ -98,7 +98,7 @@ def prepare(arguments: argparse.Namespace) -> list[Built]:
 
 
 def whole(builts: list[Built], arguments: argparse.Namespace) -> float:
-    """The runs as the command line trains them, on graphs that are captured already."""
+    """Time the runs as the command line trains them, on graphs that are already captured."""
     with tempfile.TemporaryDirectory() as folder:
         config = {"steps": arguments.steps, "evaluate_every": max(1, arguments.steps // 10)}
         runs = [
@@ -119,7 +119,7 @@ def advance(replays: list[Replay], received: int) -> None:
 
 
 def count_waves(replays: list[Replay]) -> list[int]:
-    """The sizes of the waves that the executor is given, from now on."""
+    """Record the sizes of the waves that the executor gets from now on."""
     sizes: list[int] = []
     executor = replays[0].executor
     compute = executor.compute
@@ -155,7 +155,7 @@ def kind_of(kernel: str) -> str:
 
 
 def by_kind(taken: torch.profiler.profile) -> str:
-    """Time of the device by kind of work, as a table; only kernels count, not the calls that started them."""
+    """Return the time of the device by kind of work, as a table; only kernels count, not the calls that start them."""
     spent: dict[str, float] = {}
     for event in taken.events():
         if event.device_type == torch.autograd.DeviceType.CUDA:

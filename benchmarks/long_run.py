@@ -1,4 +1,4 @@
-"""A long summary in constant memory: each run is a process of its own, and its peak memory is read at its end.
+"""A long summary in constant memory: each run is a separate process, whose peak memory is read at its end.
 
 The peak is VmHWM of Linux: ru_maxrss would count the peak of the process that started this one, too.
 """
@@ -14,11 +14,11 @@ from sojourn import Fleet, Plan, measure
 
 STEPS = (1_000_000, 100_000_000)
 ENGINES = ("jump chain", "events")
-HEAD = "| summary, n=10, C=100 | steps | time | a step | peak memory | growth |\n|---|---|---|---|---|---|"
+HEAD = "| summary, n=10, C=100 | steps | time | per step | peak memory | growth |\n|---|---|---|---|---|---|"
 
 
 def rows() -> list[str]:
-    """The table: both engines, a short run and a long one."""
+    """Return the table: both engines, a short run and a long one."""
     lines = []
     for engine in ENGINES:
         short = None
@@ -31,7 +31,7 @@ def rows() -> list[str]:
 
 
 def _apart(engine: str, steps: int) -> tuple[float, float]:
-    """Seconds and peak kB of a run in a process of its own."""
+    """Return seconds and peak kB of a run in a separate process."""
     command = [sys.executable, __file__, engine, str(steps)]
     seconds, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return float(seconds), float(peak)
@@ -44,7 +44,7 @@ def _size(kilobytes: float) -> str:
 def _go(engine: str, steps: int) -> None:
     fleet = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
     plan = Plan.uniform(fleet, concurrency=100)
-    measure(fleet, plan, steps=1000, engine=engine)  # compile, where that is still to be done
+    measure(fleet, plan, steps=1000, engine=engine)  # compile, if that is not done yet
     began = process_time()
     measure(fleet, plan, steps=steps, seed=1, engine=engine)
     seconds = process_time() - began

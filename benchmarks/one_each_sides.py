@@ -1,4 +1,4 @@
-"""Nobody waits: our jump chain with a cap of 1, and the same as a plain C loop, compiled here and now."""
+"""Our jump chain with a cap of 1, and the same as a plain C loop, compiled on this machine."""
 
 import ctypes
 
@@ -43,7 +43,7 @@ class OneEach:
         self._sums = jump_chain.tally(*self._shape)
 
     def advance(self, steps: int) -> int:
-        """Go on for `steps` steps; returns the steps done."""
+        """Continue for `steps` steps; return the steps done."""
         one_each.advance(self._run, self._sums, self._rows, steps)
         return steps
 

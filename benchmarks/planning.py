@@ -1,4 +1,4 @@
-"""The planner: what a gradient costs in evaluations, a whole plan against finite differences, and plans at scale."""
+"""The planner: the cost of a gradient in evaluations, a whole plan against finite differences, and large plans."""
 
 from dataclasses import replace
 from time import perf_counter, thread_time
@@ -14,7 +14,7 @@ HEAD = "| plan | tasks | value | concurrencies tried | time |\n|---|---|---|---|
 
 
 def gradient_cost(clients: int, tasks: int, rounds: int, links: bool = False) -> list[Figure]:
-    """An evaluation of the whole objective first, then one with its exact gradient."""
+    """Time an evaluation of the whole objective first, then one with its exact gradient."""
     fleet = rates(clients)
     objective = GOAL
     if links:
@@ -40,12 +40,12 @@ class Differences:
         self.name = objective.name
 
     def predict(self, fleet: Fleet, plan: Plan, gradient: bool = False) -> Prediction:
-        """One more evaluation for each client, when a gradient is asked for."""
+        """Do one more evaluation per client if a gradient is requested."""
         here = self.inner.predict(fleet, plan)
         if not gradient:
             return here
         slope = np.empty(fleet.groups)
-        for g in range(fleet.groups):  # what is given to one is taken from all in proportion
+        for g in range(fleet.groups):  # what one client gains is taken from all in proportion
             step = 1e-6 * plan.sampling[g]
             moved = plan.sampling.copy()
             moved[g] += step
@@ -57,7 +57,7 @@ class Differences:
 
 
 def against_differences(clients: int) -> list[Figure]:
-    """A full-simplex plan with joint concurrency, once with each gradient."""
+    """Time a full-simplex plan with joint concurrency, once with each kind of gradient."""
     fleet = rates(clients)
     ours, theirs = Figure("sojourn, exact gradients", []), Figure("finite differences", [], 20.0)
     values = []
@@ -71,7 +71,7 @@ def against_differences(clients: int) -> list[Figure]:
 
 
 def at_scale() -> list[str]:
-    """Rows about plans for many clients."""
+    """Return rows about plans for many clients."""
     groups = Fleet(tuple(f"g{i}" for i in range(20)), [5000] * 20, np.exp(np.linspace(-2, 2, 20)))
     cases = {
         "1000 distinct clients": rates(1000),

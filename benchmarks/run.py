@@ -1,9 +1,9 @@
-"""Speed beside peers, as ratios measured in one run: `make bench`.
+"""Compare speeds with peers, as ratios measured in one run: `make bench`.
 
-Every side of a case goes on by short pieces, turn by turn, for many rounds. Time is processor time of the one thread
-that works, and a side's figure is its best round, so that neighbours on a shared machine slow no side for good; median
-and worst show how much they disturbed. Before a ratio is printed, each simulator's mean staleness is held against the
-exact value (or a longer run where there is none), and the exact solutions against each other.
+The sides of a case run in turns, in short pieces, for many rounds. Time is the CPU time of the one working thread, and
+a side's figure is its best round, so that other load on a shared machine does not distort it; median and worst show how
+much it disturbed. Before a ratio is printed, each simulator's mean staleness is compared with the exact value (or with
+a longer run if there is none), and the exact solutions are compared with each other.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from sojourn import measure
 SEED = 1
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "cost-curves"
 
-# how a side is built, the steps of one piece, and the ratio that we aim at (none: for information)
+# how a side is built, the steps per piece, and the target ratio (None: for information)
 Sides = tuple[tuple[Callable[[Case, int], Side], int, float | None], ...]
 SIDES: Sides = (
     (Sojourn, 500_000, None),
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def machine() -> list[str]:
-    """The machine and the versions of all sides."""
+    """Return the machine and the versions of all sides."""
     model = [line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")]
     packages = ("sojourn", "numpy", "numba", "torch", "simpy", "ciw", "line-solver")
     return [
@@ -144,9 +144,9 @@ def _can_be_built(build: Callable[[Case, int], Side]) -> bool:
 
 
 def check(case: Case, sides: Sequence[Side]) -> None:
-    """Refuse a side whose mean staleness is off, or a C loop that did not make the very same jumps as ours.
+    """Stop if a side's mean staleness is wrong, or if a C loop did not make exactly the same jumps as ours.
 
-    The mean is held against the exact one where service is exponential, else against a longer run of ours.
+    The mean is compared with the exact one if service is exponential, otherwise with a longer run of ours.
     """
     exponential = case.fleet.exponential
     engine = "auto" if exponential else "events"

@@ -1,4 +1,4 @@
-"""The network in simpy, three ways: as its manual would write it, with stores, and with as few events as it takes.
+"""The network in simpy, written in three ways: as in its manual, with stores, and with as few events as possible.
 
 All three count a task's staleness by its group. Times are drawn with the standard library's generator, which costs a
 small part of a step.
@@ -17,7 +17,7 @@ from sojourn import Law
 
 
 class _Simpy:
-    """What the forms share: clients, draws and sums."""
+    """What the three forms share: clients, draws and sums."""
 
     name = ""
 
@@ -39,7 +39,7 @@ class _Simpy:
         raise NotImplementedError
 
     def advance(self, steps: int) -> int:
-        """Go on for about `steps` steps; returns the steps done."""
+        """Continue for about `steps` steps; return the steps done."""
         before = self._step
         self._env.run(until=self._env.now + steps / self._throughput)
         return self._step - before
@@ -50,7 +50,7 @@ class _Simpy:
 
 
 def _service(law: Law, rate: float) -> tuple[float, ...]:
-    """What the generator wants to know for a service time of mean 1/rate."""
+    """Return the generator's arguments for a service time of mean 1/rate."""
     sigma = law.parameter
     return (rate,) if sigma is None else (-log(rate) - sigma * sigma / 2, sigma)
 
@@ -58,7 +58,7 @@ def _service(law: Law, rate: float) -> tuple[float, ...]:
 class Resources(_Simpy):
     """A Resource for each client and a process for each task: the idiom of simpy's manual."""
 
-    name = "simpy, resource a client, process a task"
+    name = "simpy, resource per client, process per task"
 
     def _build(self, queues: list[int]) -> None:
         self._servers = [simpy.Resource(self._env) for _ in queues]
@@ -85,7 +85,7 @@ class Resources(_Simpy):
 class Stores(_Simpy):
     """A Store and a process for each client; a task is the number of the step that sent it."""
 
-    name = "simpy, store and process a client"
+    name = "simpy, store and process per client"
 
     def _build(self, queues: list[int]) -> None:
         self._inboxes = [simpy.Store(self._env) for _ in queues]
@@ -107,9 +107,11 @@ class Stores(_Simpy):
 
 
 class BareEvents(_Simpy):
-    """A plain deque and a process for each client, woken by an event when idle: one timeout a step, little else."""
+    """A plain deque and a process for each client, woken by an event when idle: one timeout per
+    step, and little else.
+    """
 
-    name = "simpy, deque and process a client"
+    name = "simpy, deque and process per client"
 
     def _build(self, queues: list[int]) -> None:
         self._queues = [deque([0] * tasks) for tasks in queues]

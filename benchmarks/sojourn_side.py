@@ -1,4 +1,4 @@
-"""Our side: the compiled jump chain with all the tallies that `measure` takes, on one core."""
+"""Our side: the compiled jump chain with all the tallies of `measure`, on one core."""
 
 import numpy as np
 from case import Case
@@ -24,7 +24,7 @@ class Sojourn:
         self._sums = jump_chain.tally(*self._shape)
 
     def advance(self, steps: int) -> int:
-        """Go on for `steps` steps; returns the steps done."""
+        """Continue for `steps` steps; return the steps done."""
         jump_chain.advance(self._net, self._run, self._sums, self._rows, steps)
         return steps
 

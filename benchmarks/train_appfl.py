@@ -1,4 +1,4 @@
-"""APPFL: FedAsync on its virtual clock, one local step a client, nothing validated, nothing logged."""
+"""APPFL: FedAsync on its virtual clock, one local step per client, without validation and logging."""
 
 # ruff: noqa: E402
 import logging
@@ -22,12 +22,12 @@ MODEL = {"model_path": str(Path(__file__).parent / "train_plain.py"), "model_nam
 
 
 def accuracy(true: np.ndarray, output: np.ndarray) -> float:
-    """Share of a batch that is right; APPFL asks for a metric."""
+    """Return the share of a batch that is correct; APPFL needs a metric."""
     return float((output.argmax(1) == true).mean())
 
 
 def driver(saving: bool) -> AsyncSimDriver:
-    """Server, clients and clock; `saving` is APPFL's option to save memory, which is on unless turned off."""
+    """Return server, clients and clock; `saving` is APPFL's option to save memory, which is on by default."""
     memory = {} if saving else {"optimize_memory": False}
     train = {
         "trainer": "VanillaTrainer",
@@ -72,7 +72,7 @@ def main() -> None:
 
         def advance(updates: int, run: AsyncSimDriver = run) -> None:
             run.server.server_agent_config.server_configs.num_global_epochs += updates
-            run.run()  # goes on where it stopped
+            run.run()  # continues where it stopped
 
         name = "memory saving " + ("on (its default)" if saving else "off")
         rounds, updates = (3, 5) if saving else (10, 50)

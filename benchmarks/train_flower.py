@@ -1,4 +1,4 @@
-"""Flower's simulation on ray: federated averaging of 100 clients a round, one actor, nothing evaluated."""
+"""Flower's simulation on ray: federated averaging of 100 clients per round, one actor, without evaluation."""
 
 import logging
 import os

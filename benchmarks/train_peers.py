@@ -1,6 +1,6 @@
-"""Frameworks that train, each in a virtual environment of its own, for they ask for different versions of packages.
+"""Frameworks that train, each in its own virtual environment, because they need different versions of packages.
 
-Every script trains the same CNN in its framework's idiom and prints rows; the plain loop runs beside it, in turns.
+Every script trains the same CNN in its framework's style and prints rows; the plain loop runs in turns with it.
 """
 
 import os
@@ -16,7 +16,7 @@ HEAD = "| peer | version | an update | a gradient of the plain loop | slowdown |
 
 
 def run() -> None:
-    """Print the rows of all peers, or why there are none."""
+    """Print the rows of all peers, or why a peer has none."""
     print(HEAD, flush=True)
     for name in PEERS:
         reason = install(name)
@@ -32,7 +32,7 @@ def run() -> None:
 
 
 def install(name: str) -> str | None:
-    """Make the environment of a peer, where there is none yet; returns what pip says where it fails."""
+    """Make the environment of a peer if it is missing; return pip's message if that fails."""
     wanted = HERE / "peers" / f"{name}.txt"
     ready = HOME / name / "installed.txt"
     if ready.exists() and ready.read_text() == wanted.read_text():

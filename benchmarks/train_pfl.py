@@ -1,4 +1,4 @@
-"""pfl-research: federated averaging over random cohorts with one local step a client, nothing evaluated."""
+"""pfl-research: federated averaging over random cohorts with one local step per client, without evaluation."""
 
 import torch
 from pfl.aggregate.simulate import SimulatedBackend
@@ -18,7 +18,7 @@ COHORT = 100
 
 
 class Net(nn.Module):
-    """The network in the form that pfl asks for."""
+    """The network in the form that pfl needs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def main() -> None:
         params = NNAlgorithmParams(
             central_num_iterations=done, evaluation_frequency=10**9, train_cohort_size=COHORT, val_cohort_size=None
         )
-        algorithm.run(params, backend, model, local)  # goes on where it stopped
+        algorithm.run(params, backend, model, local)  # continues where it stopped
 
     beside("pfl-research, FedAvg, cohorts of 100", "pfl", advance, rounds=10, updates=COHORT)
     pairs = zip(cnn().parameters(), net.parameters(), strict=True)

@@ -1,4 +1,4 @@
-"""What every side trains, and the plain PyTorch loop. Needs torch alone, for it runs beside every peer."""
+"""What every side trains, and the plain PyTorch loop. It needs only torch, because it runs next to every peer."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 CLIENTS = 100
-HELD = 64  # examples of a client
+HELD = 64  # number of examples of a client
 BATCH = 32
 STEP_SIZE = 0.02
 
@@ -42,10 +42,10 @@ def mlp() -> nn.Module:
 
 
 class Task(NamedTuple):
-    """An update, as the plain loop is told of it beforehand."""
+    """An update, as the plain loop knows it in advance."""
 
     place: int
-    """Where its snapshot is kept; the task sent next takes the place."""
+    """The slot of its snapshot; the next task sent takes over the slot."""
     rows: Tensor
     """Examples of its batch."""
     step_size: float
@@ -65,7 +65,7 @@ class Plain:
         self.tasks, self.done = tasks, 0
 
     def advance(self, steps: int) -> int:
-        """Go on for so many updates."""
+        """Continue for this many updates."""
         worker = list(self.worker.parameters())
         for task in self.tasks[self.done : self.done + steps]:
             with torch.no_grad():
@@ -85,7 +85,7 @@ class Plain:
 
 
 def random_tasks(many: int) -> list[Task]:
-    """Updates of random clients with as many tasks in flight as there are clients, for environments without sojourn."""
+    """Return updates of random clients, with one task per client in flight, for environments without sojourn."""
     chance = torch.Generator().manual_seed(2)
     places = torch.randint(CLIENTS, (many,), generator=chance).tolist()
     return [Task(place, place * HELD + torch.randperm(HELD, generator=chance)[:BATCH], STEP_SIZE) for place in places]
@@ -99,7 +99,7 @@ def beside(
     updates: int,
     clock: Callable[[], float] = process_time,
 ) -> None:
-    """Time rounds of so many updates of a peer and of the plain loop, turn by turn; the first round is not counted.
+    """Time rounds of updates of a peer and of the plain loop in turns; the first round is not counted.
 
     Prints a row: side, version, best time of an update and of a gradient of the plain loop, their ratio.
     """

@@ -1,4 +1,6 @@
-"""A gradient of a training run on the virtual clock, beside a plain PyTorch loop that computes the very same ones."""
+"""Compare the time of a gradient of a training run with a plain PyTorch loop that computes exactly
+the same gradients.
+"""
 
 from time import process_time
 
@@ -24,7 +26,7 @@ from sojourn.learning.replay.timeline import Recorded
 FLEET = Fleet.of(fast=(CLIENTS // 2, 4.0), slow=(CLIENTS // 2, 1.0))
 PLAN = Plan.weighted(FLEET, [1.0, 2.0], concurrency=CLIENTS)
 WARMUP = 20
-PIECES = {"CNN": 5, "MLP": 20}  # gradients of a turn, few, so that some turns are not disturbed
+PIECES = {"CNN": 5, "MLP": 20}  # gradients per turn; few, so that some turns are not disturbed
 MODELS = {"CNN": train_plain.cnn, "MLP": train_plain.mlp}
 
 
@@ -69,7 +71,7 @@ def federation(module: nn.Module) -> Federation:
 
 
 def tasks(trace: Trace, work: Federation) -> list[Task]:
-    """All that the plain loop has to know of a trace."""
+    """Return everything that the plain loop needs to know of a trace."""
     timeline, made = Recorded(trace), []
     place_of = {name: place for place, name in enumerate(timeline.leaving())}
     while (task := timeline.next()) is not None:

@@ -1,4 +1,4 @@
-"""The twin: an update of a trace in a direction, compiled and as NumPy would do it; and a whole prediction."""
+"""The twin: an update of a trace in one direction, compiled and in NumPy, and a whole prediction."""
 
 from dataclasses import replace
 from time import perf_counter, thread_time
@@ -17,12 +17,12 @@ FLEET = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
 UPDATES = 8000
 TIME = UPDATES / 730
 ETA = 0.002
-PASSES = 10  # of a round
+PASSES = 10  # passes per round
 FALLING = "linear(end=budget)"
 
 
 def rows(rounds: int) -> list[Figure]:
-    """Seconds of an update in a direction: gradients as they come, a table of the latest, and NumPy."""
+    """Time an update in one direction: gradients as they arrive, a table of the latest, and NumPy."""
     plain, table = _part("generalized-asyncsgd"), _part("ia2sgd")
     ones, directions = np.ones(1), plain.steep.size
     figures = (
@@ -54,7 +54,7 @@ def _part(algorithm: str) -> Part:
 
 
 def _in_numpy(part: Part) -> np.ndarray:
-    """The same pass, a row at a time over all directions; returns a."""
+    """Do the same pass row by row over all directions; return a."""
     given, h = part.rows, part.steep
     lam, b, square = np.zeros((given.changes + 1, h.size)), np.zeros((part.share.size, h.size)), np.zeros(h.size)
     lam[-1] = 1.0
@@ -68,7 +68,7 @@ def _in_numpy(part: Part) -> np.ndarray:
 
 
 def whole(clients: int) -> list[Figure]:
-    """24 policies predicted, step sizes searched, two traces each; wall time on all cores."""
+    """Time predictions of 24 policies, with step sizes searched and two traces each; wall time on all cores."""
     fleet = Fleet.of(fast=(clients * 9 // 10, 8.0), slow=(clients // 10, 1.0))
     policies = [
         Policy("free", replace(Plan.uniform(fleet, tasks, cap=cap), correction=correction, schedule=schedule))

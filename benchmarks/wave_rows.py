@@ -1,4 +1,4 @@
-"""An update of a training run whose tasks are computed in waves, beside the same run one by one, on the processor."""
+"""Compare the time of an update computed in waves with the same run computed one by one, on a CPU."""
 
 import tempfile
 from pathlib import Path
@@ -26,17 +26,17 @@ PIECES = {
     "mlp": 400,
     "cnn": 120,
     "resnet20(width=4)": 40,
-}  # updates of a turn: several waves, even of a thousand clients
+}  # updates per turn: several waves, even of a thousand clients
 
 
 def rows(model: str, clients: int, batch: int) -> list[Figure]:
-    """One by one first, then in waves; both must end near the same model."""
+    """Time one by one first, then waves; both must end near the same model."""
     torch.set_num_threads(1)
     piece = PIECES[model] * (4 if clients == 1000 else 1)
     with tempfile.TemporaryDirectory() as folder:
         fleet = Path(folder) / "fleet.csv"
         fleet.write_text(f"name,count,rate\nfast,{clients // 2},4\nslow,{clients // 2},1\n")
-        steps = clients + TURNS * piece  # the first waves, of all that begin together, are not counted
+        steps = clients + TURNS * piece  # the first waves, of all tasks that begin together, are not counted
         config = TrainConfig(str(fleet), model=model, batch_size=batch, steps=steps, step_size=0.01)
         sides = [_replay(config.resolved(execution=kind)) for kind in ("one-by-one", "waves")]
     figures = [Figure("sojourn, one by one", []), Figure("sojourn, waves", [], most=1.1)]

@@ -1,4 +1,4 @@
-"""A fleet, its plan, trained beside AsyncSGD and FedBuff; then the paper's fleets and its worked example.
+"""Train a fleet's plan, AsyncSGD and FedBuff for comparison; then the paper's fleets and its worked example.
 
 Run by `make demo`. Writes traces, runs and pictures to --out.
 """
@@ -40,7 +40,7 @@ BUDGET = 1000.0
 
 
 def plan_table(planned: Planned) -> Table:
-    """The plan for the worked example beside the usual ones."""
+    """Return a table of the plan for the worked example and the usual ones."""
     title = f"90 clients at rate 8, 10 at rate 1: {planned.objective.name}"
     grid = Table(title=title, title_justify="left", title_style="bold", show_edge=False)
     for head in ("plan", "bound", "step size", "throughput", "staleness, fast", "staleness, slow"):
@@ -52,7 +52,7 @@ def plan_table(planned: Planned) -> Table:
 
 
 def with_error(value: float, error: float) -> str:
-    """A mean with its standard error, to two digits of the error."""
+    """Return a mean with its standard error, to two digits of the error."""
     digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 6
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
@@ -96,7 +96,7 @@ def main() -> None:
     spread = float(summaries["two-clusters", "even"].staleness.error[0]) * REPLICATIONS**0.5
     console.print(
         f"{REPLICATIONS} replications of {arguments.steps:,} steps each; ± is one standard error of their mean. The "
-        "paper shows one simulation a fleet\nand does not state its start. One run from an even start scatters by "
+        "paper shows one simulation per fleet\nand does not state its start. One run from an even start scatters by "
         f"± {spread:.2g} around the fast clients' mean: its 59 is a rare draw.\n",
         highlight=False,
     )

@@ -1,7 +1,7 @@
-"""A hundred clients, half of them slow, learn to read digits: the plan beside AsyncSGD and FedBuff in the same time.
+"""A hundred clients, half of them slow, learn to read digits: the plan, AsyncSGD and FedBuff in the same time.
 
-Every client holds two of the ten classes. Each row is at the best of five step sizes by held-out examples, with the
-same decay; the table is about the test set, over three other seeds. What is trained already is not trained again.
+Every client holds two of the ten classes. Each row has the best of five step sizes by held-out examples, with the same
+decay; the table shows the test set, over three other seeds. Runs that are finished are not repeated.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ FEDBUFF = "FedBuff, buffer of 10"
 
 
 def plan_and_training(folder: Path, console: Console) -> list[Path]:
-    """Plan, say why, train, print the table, draw the picture."""
+    """Plan, print the reasons, train, print the table, and draw the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     FLEET.save(folder / "fleet.csv")
     advice = make_plan(FLEET, time=TIME)
@@ -48,7 +48,7 @@ def plan_and_training(folder: Path, console: Console) -> list[Path]:
 
 
 def policies(advice: Advice) -> Table:
-    """What the same time is worth under every policy."""
+    """Return a table of what every policy achieves in the same time."""
     title = "50 clients at rate 8, 50 at rate 1: the same time under several policies (exact)"
     grid = _grid(title, "policy", "tasks", "updates", "staleness", "slowest", "idle clients")
     for row in advice.rows:
@@ -58,7 +58,7 @@ def policies(advice: Advice) -> Table:
 
 
 def trained(found: Comparison) -> Table:
-    """Means over the seeds, at the end of the time."""
+    """Return a table of means over the seeds, at the end of the time."""
     title = f"digits, two classes per client, trained in that time, {SEEDS} seeds"
     grid = _grid(title, "algorithm", "step size", "test loss", "accuracy", "worst client")
     rows = found.to_pandas()
@@ -71,7 +71,7 @@ def trained(found: Comparison) -> Table:
 
 
 def same_time(advice: Advice, found: Comparison, path: Path) -> list[Path]:
-    """Where the tasks are, and what that does to accuracy, in one picture."""
+    """Draw where the tasks are, and what that does to accuracy, in one picture."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4), width_ratios=(1, 1.25), layout="constrained")
     shown = {"AsyncSGD": "AsyncSGD, uniform", "planned": "robust: nobody waits"}

@@ -1,4 +1,5 @@
-"""The paper's questions asked again with a cap on what a client may hold: each exact and simulated, one picture each.
+"""The paper's questions with a cap on what a client may hold: each is answered exactly and by simulation, with a
+picture.
 
     python examples/nobody_waits.py --out docs/results/nobody-waits       # a few minutes on two cores
     python examples/nobody_waits.py --out /tmp/quick --fast
@@ -30,7 +31,7 @@ LAWS = ("exponential", "deterministic", "lognormal(sigma=1)", "hyperexponential(
 
 @dataclass(frozen=True)
 class Size:
-    """How much is simulated."""
+    """How much to simulate."""
 
     steps: int
     replications: int
@@ -40,21 +41,23 @@ FULL, FAST = Size(200_000, 20), Size(4_000, 4)
 
 
 def name(cap: int | None) -> str:
-    """A cap in words."""
+    """Return a cap in words."""
     return "none (tasks queue)" if cap is None else str(cap)
 
 
 def tasks_of(fleet: Fleet, cap: int | None, share: float) -> int:
-    """So many tasks per client, as far as the cap allows."""
+    """Return the number of tasks for this share per client, as far as the cap allows."""
     most = fleet.clients * (cap or 10)
     return max(1, min(most, round(share * fleet.clients)))
 
 
 def exact_and_simulated(fleet: Fleet, plan: Plan, size: Size, **facts: Any) -> Iterator[dict[str, Any]]:
-    """A row per group: what theory says, what was simulated, and how many standard errors lie between."""
+    """Yield a row per group: theory, simulation, and their difference in standard errors."""
     exact = analyze(fleet, plan)
     settled = int(20 * exact.staleness().max())  # steps after which an even start is forgotten
-    start = "stationary" if plan.one_each else "even"  # regular clients that start together stay in step for ever
+    start = (
+        "stationary" if plan.one_each else "even"
+    )  # clients with regular services that start together stay in step for ever
     seen = measure(fleet, plan, size.steps, replications=size.replications, seed=1, start=start, warmup=settled)
     flow = float(seen.throughput.value), float(seen.throughput.error)
     stale = exact.staleness()
@@ -103,7 +106,7 @@ def against_tasks(size: Size) -> list[dict[str, Any]]:
 
 
 def laws(size: Size) -> list[dict[str, Any]]:
-    """What the service law does under a cap of 1, where it must do nothing to the means, and of 2, where it does."""
+    """Compare service laws under a cap of 1, where the means must not change, and of 2, where they do."""
     rows: list[dict[str, Any]] = []
     links = replace(WORKED, uplink_rate=np.array([20.0, 5.0]), downlink_rate=np.array([40.0, 10.0]))
     for title, fleet in track([("no links", WORKED), ("links", links)], "laws", transient=True):
@@ -116,7 +119,9 @@ def laws(size: Size) -> list[dict[str, Any]]:
 
 
 def theorem(horizon: float = 1000.0) -> list[dict[str, Any]]:
-    """Theorem 1 with shares in the place of p: outside its proof, because who is drawn depends on the past."""
+    """Evaluate Theorem 1 with shares in place of p; this is outside its proof, because who is drawn depends on the
+    past.
+    """
     rows = []
     for cap in CAPS:
         for tasks in (14, 50, 100):
@@ -184,7 +189,7 @@ def bars(rows: list[dict[str, Any]], out: Path) -> None:
 
 
 def off(rows: list[dict[str, Any]], out: Path) -> None:
-    """By how much the law of service moves the throughput away from the exact one, under a cap of 1 and of 2."""
+    """Draw how far the service law moves the throughput from the exact one, under a cap of 1 and of 2."""
     plt = pyplot()
     figure, axis = plt.subplots(figsize=(8.0, 3.6), layout="constrained")
     mine = [row for row in rows if row["links"] == "no links" and row["group"] == "fast"]
@@ -202,10 +207,10 @@ def off(rows: list[dict[str, Any]], out: Path) -> None:
 
 
 def main() -> None:
-    """Every question, its table and its picture."""
+    """Answer every question, and write its table and its picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("nobody-waits"))
-    parser.add_argument("--fast", action="store_true", help="short simulations, to see that it works")
+    parser.add_argument("--fast", action="store_true", help="run short simulations, to check that it works")
     arguments = parser.parse_args()
     size = FAST if arguments.fast else FULL
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -217,7 +222,7 @@ def main() -> None:
     off(tables["laws"], arguments.out)
     histograms(arguments.out, size)
     farthest = max((abs(row["throughput_z"]) for row in tables["fleets"] + tables["against-tasks"]), default=0.0)
-    print(f"wrote {arguments.out}; the farthest throughput lies {farthest:.1f} standard errors off")
+    print(f"wrote {arguments.out}; the largest difference of a throughput is {farthest:.1f} standard errors")
 
 
 if __name__ == "__main__":

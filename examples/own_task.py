@@ -4,7 +4,7 @@
 
 A data function takes nothing and returns a Dataset; with `owner` in it, `--partition natural` gives every client its
 own examples. A model function takes the Dataset and returns a PyTorch module from examples to logits, or a module with
-a method `loss(x, y)` of its own.
+its own method `loss(x, y)`.
 """
 
 import numpy as np

@@ -1,15 +1,15 @@
-"""Packs of CIFAR-10 and TinyImageNet, made for a journey, turned into the standard files that sojourn reads.
+"""Turn packed copies of CIFAR-10 and TinyImageNet into the standard files that sojourn reads.
 
     python examples/unpack_images.py PACKS OUT [--lossy]
     SOJOURN_DATA=OUT sojourn train fleet.csv --data cifar10 ...
 
 pack in PACKS                                  file in OUT
-cifar10_full_{train_00..09,test_00..01}.npz    cifar10/cifar-10-batches-bin/*.bin, as the original archive has them
-tiny_a_travel.npz                              tiny-imagenet/tiny-imagenet-200.zip: the original JPEGs, 100 a class
+cifar10_full_{train_00..09,test_00..01}.npz    cifar10/cifar-10-batches-bin/*.bin, as in the original archive
+tiny_a_travel.npz                              tiny-imagenet/tiny-imagenet-200.zip: the original JPEGs, 100 per class
 cifar10_travel.npz, with --lossy               cifar10-lossy/cifar-10-batches-bin/*.bin; name that folder by
                                                cifar10(folder=OUT/cifar10-lossy), and never compare it with the others
 
-What is in OUT already is not made again. Needs NumPy and Pillow; nothing in a pack is executed.
+Files that are already in OUT are kept. Needs NumPy and Pillow; nothing in a pack is executed.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Turn packs of images into the standard files that sojourn reads.")
     parser.add_argument("packs", type=Path, help="folder of the packs")
     parser.add_argument("out", type=Path, help="folder for the standard files")
-    parser.add_argument("--lossy", action="store_true", help="the lossy pack of CIFAR-10 too")
+    parser.add_argument("--lossy", action="store_true", help="also unpack the lossy pack of CIFAR-10")
     given = parser.parse_args()
     made = unpack(given.packs, given.out, given.lossy)
     if not made:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def unpack(packs: Path, out: Path, lossy: bool = False) -> list[Path]:
-    """Turn the packs that are there into standard files; where these are."""
+    """Turn the packs in a folder into standard files, and return their paths."""
     made = []
     if all((packs / name).is_file() for name in SHEETS):
         place = out / "cifar10" / "cifar-10-batches-bin"
@@ -66,7 +66,7 @@ def unpack(packs: Path, out: Path, lossy: bool = False) -> list[Path]:
 
 
 def sheets(path: Path) -> Iterator[tuple[Pixels, Pixels]]:
-    """Images of shape (many, 3, 32, 32) and labels, large image by large image; row by row in each."""
+    """Yield images of shape (many, 3, 32, 32) and labels, sheet by sheet, row by row in each."""
     with np.load(path, allow_pickle=False) as held:
         labels, begin = held["y"], 0
         for number in range(len(held.files) - 1):
@@ -79,7 +79,7 @@ def sheets(path: Path) -> Iterator[tuple[Pixels, Pixels]]:
 
 
 def write_batches(folder: Path, parts: list[tuple[Pixels, Pixels]]) -> None:
-    """Six files of equally many rows, a label and the pixels each; the last is to judge by."""
+    """Write six files of equally many rows, each a label and pixels; the last file is the test set."""
     pixels, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.concatenate([labels[:, None], pixels.reshape(len(pixels), -1)], axis=1)
     folder.mkdir()
@@ -88,7 +88,7 @@ def write_batches(folder: Path, parts: list[tuple[Pixels, Pixels]]) -> None:
 
 
 def write_zip(path: Path, pack: Path) -> None:
-    """The images in the tree of the official archive; the validation set in the order of its numbers."""
+    """Write the images in the folders of the official archive; the validation set in the order of its numbers."""
     with np.load(pack, allow_pickle=False) as held:
         arrays = {name: held[name] for name in held.files}
     heads, kinds = (arrays["h0"].tobytes(), arrays["h1"].tobytes()), [str(kind) for kind in arrays["wnids"]]
@@ -108,7 +108,7 @@ def write_zip(path: Path, pack: Path) -> None:
 
 
 def _once(place: Path, write: Callable[[Path], None]) -> Path:
-    """Have a file or folder made, unless it is there; it is there whole or not at all."""
+    """Make a file or folder unless it exists; it is written whole or not at all."""
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         part = place.with_name(f"{place.name}.part-{os.getpid()}")

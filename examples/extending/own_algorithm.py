@@ -1,4 +1,4 @@
-"""An algorithm of one's own, in one file: a running mean of the server's models is what counts in the end.
+"""Your own algorithm in one file: clients get a running mean of the server's models.
 
     w_{k+1} = w_k - step_size * g,   sent to clients: the mean of the last models, with weight `share` for the newest
 
@@ -14,7 +14,7 @@ import torch
 from sojourn.algorithms import Arrival, Info, Sent, ServerStep, Setting, Standard, storable
 
 
-@storable("own_algorithm.averaged")  # checkpoints hold what is declared, and nothing else
+@storable("own_algorithm.averaged")  # checkpoints hold only declared classes
 class State(NamedTuple):
     """The server's model, how often it changed, and the mean of its past."""
 
@@ -24,11 +24,11 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Averaged(Standard):  # what it does not define is done as most algorithms do
-    """Asynchronous SGD whose clients are sent a running mean."""
+class Averaged(Standard):  # Standard does the rest as most algorithms do
+    """Asynchronous SGD whose clients get a running mean of the models."""
 
     server: ServerStep = field(default_factory=ServerStep)
-    """How the server moves along a gradient: the run's step size and schedule."""
+    """How the server steps along a gradient, with the run's step size and schedule."""
     share: float = 0.5
     """Weight of the newest model in the mean; 1 = plain asynchronous SGD."""
 
@@ -36,15 +36,15 @@ class Averaged(Standard):  # what it does not define is done as most algorithms 
     sends = "gradient"
 
     def init(self, params: torch.Tensor, setting: Setting) -> State:
-        """The first model is its own mean."""
+        """Start with the first model as the mean."""
         return State(params, 0, params)
 
     def send(self, state: State, client: int) -> Sent:
-        """The mean."""
+        """Send the mean."""
         return Sent(state.mean, state.version)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """A step, and the mean moves after it."""
+        """Step against the gradient, and move the mean towards the new model."""
         size = self.server.step_size_at(arrival.step, arrival.time)
         params = state.params - size * arrival.update.as_gradient()
         return State(params, state.version + 1, torch.lerp(state.mean, params, self.share)), Info()

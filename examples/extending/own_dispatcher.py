@@ -1,8 +1,8 @@
-"""A dispatcher of one's own in one file: two clients are drawn, the one with fewer tasks gets the next one.
+"""Your own dispatcher in one file: two clients are drawn, and the one with fewer tasks gets the next one.
 
     python examples/extending/own_dispatcher.py
 
-`choose` is compiled and called by the event engine. On the command line the dispatcher is named by where it is:
+`choose` is compiled and called by the event engine. On the command line, name the dispatcher by its place:
 PYTHONPATH=examples/extending sojourn simulate fleet.csv --dispatcher own_dispatcher:TwoChoices --start even
 """
 
@@ -25,7 +25,7 @@ class TwoChoices(DispatcherKind):
 
     @staticmethod
     def choose(state, finisher, key):
-        """Draw two, take the one with fewer tasks (the first where they are equal), and say how likely that was."""
+        """Draw two, take the one with fewer tasks (the first if they are equal), and return the probability of that."""
         clients = state.tasks.size
         key += MOVE
         first = np.int64(unit(mix(key)) * clients)

@@ -1,9 +1,9 @@
-"""A service law of one's own in one file: Lomax's (a Pareto law that begins at zero), for clients that rarely stall.
+"""Your own service law in one file: Lomax's law (a Pareto law that begins at zero), for clients that rarely stall.
 
     python examples/extending/own_law.py
 
-The law is one frozen dataclass: its fields are its parameters, its mean is one. On the command line it is named by
-where it is: PYTHONPATH=examples/extending sojourn simulate fleet.csv --law "own_law:Lomax(alpha=3)"
+The law is one frozen dataclass: its fields are its parameters, its mean is one. On the command line, name it by its
+place: PYTHONPATH=examples/extending sojourn simulate fleet.csv --law "own_law:Lomax(alpha=3)"
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Lomax(LawKind):
 
     name = "lomax"
     smooth = True
-    searched = (2.05, 50.0)  # `sojourn fit --law own_law:Lomax` looks for alpha in this range
+    searched = (2.05, 50.0)  # `sojourn fit --law own_law:Lomax` searches alpha in this range
     longest = inf
 
     alpha: float
@@ -60,7 +60,7 @@ class Lomax(LawKind):
 
     @staticmethod
     def compiled_draw(numbers, key):
-        """Numbers of a stream: move the key on, mix it, make a number in [0, 1) of it."""
+        """Draw from a stream: advance the key, mix it, and turn it into a number in [0, 1)."""
         key += MOVE
         u = 1.0 - unit(mix(key))
         return numbers[1] * (u ** (-1.0 / numbers[0]) - 1.0), key

@@ -1,9 +1,9 @@
-"""A planner objective of one's own in one file: the time that an effective update takes.
+"""Your own objective for the planner in one file: the time that an effective update takes.
 
     python examples/extending/own_objective.py
 
 Unequal sampling needs weights, and weights waste updates: T updates are worth T / S1, S1 = sum_i q_i^2 / p_i, which is
-1 for uniform sampling. Fast clients make steps come sooner. The best plan lies in between; `stale` adds a price for
+1 for uniform sampling. Fast clients make steps faster. The best plan lies in between; `stale` adds a penalty for
 staleness. On the command line:
 
 PYTHONPATH=examples/extending sojourn plan fleet.csv --objective "own_objective:EffectiveUpdate(stale=0.001)" -C 50
@@ -19,7 +19,7 @@ class EffectiveUpdate:
     """(S1 + stale * S2) / throughput."""
 
     stale: float = 0.0
-    """Price of S2 = sum_i q_i^2 m_i / p_i^2, m_i the staleness of client i."""
+    """Penalty for S2 = sum_i q_i^2 m_i / p_i^2, m_i the staleness of client i."""
 
     name = "time of an effective update"
 

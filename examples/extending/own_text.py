@@ -1,4 +1,4 @@
-r"""Data and a model of one's own: next letters, predicted by an embedding; one writer per client.
+r"""Your own data and model: predict the next letters by an embedding; one writer per client.
 
 Run it:   python examples/extending/own_text.py
 Train it: PYTHONPATH=examples/extending sojourn train fleet.csv --data 'own_text:letters(writers=10)' \
@@ -16,7 +16,7 @@ LENGTH = 12
 
 
 def letters(writers: int = 10, lines: int = 40, seed: int = 0) -> Dataset:
-    """Lines of letters, integers that stay integers; each writer has habits of their own, and owns their lines."""
+    """Return lines of letters as integers; each writer has their own habits, and owns their lines."""
     rng = np.random.default_rng(seed)
     common = rng.dirichlet(np.full(len(LETTERS), 0.3), size=len(LETTERS))
     texts, owner = [], []
@@ -35,7 +35,7 @@ def letters(writers: int = 10, lines: int = 40, seed: int = 0) -> Dataset:
 
 
 class Letters(nn.Module):
-    """From letters to the logits of the next ones, [examples, places, letters]."""
+    """A model from letters to the logits of the next ones, [examples, places, letters]."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ class Letters(nn.Module):
 
 
 def by_half(labels: np.ndarray, clients: int, rng: np.random.Generator, most: float = 0.5) -> np.ndarray:
-    """A partition of one's own: client 0 gets the share `most` of all examples, the others the rest evenly."""
+    """Your own partition: client 0 gets the share `most` of all examples, and the others share the rest evenly."""
     owner = rng.integers(1, max(2, clients), size=len(labels))
     owner[rng.permutation(len(labels))[: int(most * len(labels))]] = 0
     return owner
 
 
 def one_in_three(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """A metric of one's own: whether the next letter is among the three likeliest."""
+    """Your own metric: whether the next letter is among the three likeliest."""
     return (output.topk(3, dim=-1).indices == y.unsqueeze(-1)).any(-1).double().mean()
 
 

@@ -82,7 +82,7 @@ def test_the_way_on_after_ctrl_c_is_this_command(call, tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "PAPER", replace(PAPER, experiments=(replace(EXPERIMENTS[0], run=stopped),)))
     code, _, said = call("reproduce", "all", "--out", tmp_path)
     assert code == 130
-    assert said.endswith(f"go on with: python -m queuing_dynamics reproduce all --out {tmp_path}\n")
+    assert said.endswith(f"continue with: python -m queuing_dynamics reproduce all --out {tmp_path}\n")
 
 
 def test_training_says_what_is_left(call, tmp_path, monkeypatch):
@@ -90,7 +90,7 @@ def test_training_says_what_is_left(call, tmp_path, monkeypatch):
     folders = ("--results", tmp_path, "--work", tmp_path)
     assert call("train", "tinyimagenet", "trials", "--fast", "--minutes", 0, *folders) == (
         0,
-        "there is more to do: call it again\n",
+        "there is more to do: run this again\n",
         "",
     )
     code, _, said = call("train", "tinyimagenet", "table", *folders)

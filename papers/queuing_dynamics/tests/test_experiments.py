@@ -11,7 +11,7 @@ from queuing_dynamics.experiments import EXPERIMENTS, PAPER
 from sojourn.errors import InvalidInput
 from sojourn.report.reproduction.claim import VERDICTS
 from sojourn.report.reproduction.experiment import Experiment
-from sojourn.report.reproduction.page import section
+from sojourn.report.reproduction.page import section, table_of, table_rows
 from sojourn.report.reproduction.reproduce import reproduce
 
 pytest.importorskip("matplotlib")
@@ -30,6 +30,14 @@ KNOWN = {
 }
 QUICK = ("other-bounds", "scaling-limits", "step-size", "physical-time", "cifar10", "tinyimagenet")
 PAGE = Path(__file__).parents[3] / "docs" / "paper.md"
+BESIDE = {
+    "cifar10": {
+        f"{name}.csv": f"results/paper/{name}.csv"
+        for name in ("favourable", "favourable-differences", "favourable-worst-clients", "rates")
+    },
+    "tinyimagenet": {"rates.csv": "results/paper/tinyimagenet-rates.csv"},
+}
+"""Tables of an experiment that lie beside the page too."""
 LETTER = {"agrees": "a", "disagrees": "d", "partly": "p", "too close to call": "o", "not stated": "-"}
 
 
@@ -46,18 +54,46 @@ def on_the_page(name):
     return re.search(rf"<!-- reproduce {name} -->\n(.*?)<!-- end of {name} -->", text, re.DOTALL)[1]
 
 
-@pytest.mark.parametrize("name", KNOWN)
+def rows_of(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_alike(made, kept):
+    """The same words, and the same numbers but for rounding."""
+    assert len(made) == len(kept) > 0
+    for one, other in zip(made, kept, strict=True):
+        assert one.keys() == other.keys()
+        assert all(alike(one[key], other[key]) for key in one), (one, other)
+
+
+def alike(one, other):
+    try:
+        return float(one) == pytest.approx(float(other), rel=1e-9, abs=1e-9, nan_ok=True)
+    except ValueError:
+        return one == other
+
+
+def assert_it_stands_on_the_page(outcome):
+    """As a short table, and whole in the CSV file beside it."""
+    table = table_of(PAGE, outcome.experiment)
+    assert section(outcome.experiment, outcome.claims, False, table.as_posix()) == on_the_page(outcome.experiment.name)
+    assert rows_of(PAGE.parent / table) == table_rows(outcome.claims)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "cifar10")) for name in KNOWN])
 def test_an_experiment_comes_to_its_verdicts_and_leaves_its_files(name, tmp_path):
     quick = name in QUICK  # then it is done in full, and must stand on the page as it is made
     outcome = reproduce(PAPER.asked_for(name)[0], tmp_path, not quick, silent)
     assert letters(outcome) == KNOWN[name]
     if quick:
-        assert section(outcome.experiment, outcome.claims, fast=False) == on_the_page(name)
+        assert_it_stands_on_the_page(outcome)
+        for made, kept in BESIDE.get(name, {}).items():
+            assert_alike(rows_of(outcome.folder / made), rows_of(PAGE.parent / kept))
     files = {path.suffix: path for path in outcome.folder.iterdir()}
     assert set(files) == {".csv", ".svg", ".png", ".json"}
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    with (outcome.folder / "claims.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(outcome.folder / "claims.csv")
     assert [row["statement"] for row in rows] == [one.statement for one in outcome.claims]
     assert all(row["verdict"] in VERDICTS for row in rows)
     assert all(row["rule"] for row in rows if row["verdict"] != "not stated")
@@ -69,13 +105,36 @@ def test_an_experiment_comes_to_its_verdicts_and_leaves_its_files(name, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [one.name for one in EXPERIMENTS if one.name not in QUICK])
 def test_what_takes_longer_stands_on_the_page_as_it_is_made(name, tmp_path):
-    outcome = reproduce(PAPER.asked_for(name)[0], tmp_path, False, silent)
-    assert section(outcome.experiment, outcome.claims, fast=False) == on_the_page(name)
+    assert_it_stands_on_the_page(reproduce(PAPER.asked_for(name)[0], tmp_path, False, silent))
 
 
 def test_every_experiment_has_its_place_on_the_page():
     for one in EXPERIMENTS:
-        assert "| claim | paper | ours |" in on_the_page(one.name)
+        assert "| paper | ours | verdict |" in on_the_page(one.name)
+        assert table_of(PAGE, one).as_posix() in on_the_page(one.name)
+
+
+def test_no_line_of_the_page_is_longer_than_100_characters():
+    assert [line for line in PAGE.read_text("utf-8").splitlines() if len(line) > 100] == []
+
+
+def test_every_file_that_the_page_links_is_there():
+    linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGE.read_text("utf-8"))
+    assert len(linked) > 30
+    assert [name for name in linked if not (PAGE.parent / name).exists()] == []
+
+
+def test_each_method_at_its_best_has_the_numbers_of_the_csv_file():
+    """Method, tasks, updates, staleness, accuracy over the last 15% and of the last model, worst client."""
+    told = re.compile(r"(\d+) tasks, .*?, ([\d,]+) updates, staleness ([\d.]+), worst client ([\d.]+%);")
+    ending, expected = ", tuned for virtual time 1400", []
+    for row in rows_of(PAGE.parent / "results" / "paper" / "cifar10.csv"):
+        if row["statement"].endswith(ending):
+            tasks, updates, staleness, worst = told.match(row["note"]).groups()
+            cells = [row["statement"].removesuffix(ending), tasks, updates, staleness, *row["ours"].split(" / "), worst]
+            expected.append("| " + " | ".join(cells) + " |")
+    assert len(expected) == 10
+    assert "\n" + "\n".join(["|---|---|---|---|---|---|---|", *expected]) + "\n\n" in PAGE.read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -171,6 +230,6 @@ def test_ctrl_c_between_the_two_renames_waits_for_the_second(tmp_path, monkeypat
 def test_a_folder_of_something_else_is_left_alone(tmp_path, overwrite):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "mine.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match="exists and is no finished experiment; name another --out"):
+    with pytest.raises(InvalidInput, match="exists and is not a finished experiment; name another --out"):
         reproduce(Experiment("one", "", "", ended), tmp_path, True, silent, overwrite)
     assert (tmp_path / "one" / "mine.txt").read_text() == "mine"

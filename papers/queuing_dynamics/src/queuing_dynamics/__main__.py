@@ -1,4 +1,4 @@
-"""`python -m queuing_dynamics`: nothing has to be installed but what sojourn itself needs."""
+"""`python -m queuing_dynamics`: it needs only what sojourn itself needs."""
 
 from queuing_dynamics.commands import app
 from sojourn.cli.main import run

@@ -1,4 +1,4 @@
-"""The commands of this paper: `reproduce`, as sojourn does it, and `train`, for what no ledger holds yet."""
+"""The commands of this paper: `reproduce`, as in sojourn, and `train`, for runs that no ledger holds yet."""
 
 import time
 from pathlib import Path
@@ -12,6 +12,7 @@ from queuing_dynamics.tinyimagenet.stages import TRAINING as TINYIMAGENET
 from queuing_dynamics.training import Training
 from sojourn.cli.arguments import AsJson, Overwrite
 from sojourn.cli.cell_options import Seconds, Together, cell_bar, check_pace, check_torch
+from sojourn.cli.command import Command
 from sojourn.cli.main import SETTINGS, Debug, Version
 from sojourn.cli.reproduce import Fast, Listed, Name, Out, Page, list_experiments, make_again
 from sojourn.errors import InvalidInput
@@ -21,15 +22,15 @@ from sojourn.text import nearest
 
 TRAININGS: dict[str, Training[Any]] = {one.name: one for one in (CIFAR10, TINYIMAGENET)}
 
-app = typer.Typer(name="queuing_dynamics", help=f"{PAPER.title}, made again.", **SETTINGS)
+app = typer.Typer(name="queuing_dynamics", help=f"{PAPER.title}, reproduced.", **SETTINGS)
 
 
 @app.callback()
 def _options(version: Version = False, debug: Debug = False) -> None:
-    """Queuing dynamics of asynchronous Federated Learning, made again."""
+    """Queuing dynamics of asynchronous Federated Learning, reproduced."""
 
 
-@app.command()
+@app.command(cls=Command)
 def reproduce(
     name: Name = None,
     listed: Listed = False,
@@ -39,7 +40,7 @@ def reproduce(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the paper's experiments again: data, pictures, and every claim with a verdict."""
+    """Repeat the paper's experiments: data, pictures, and a verdict on every claim."""
     if listed:
         list_experiments([PAPER], as_json)
     else:
@@ -48,16 +49,16 @@ def reproduce(
 
 @app.command()
 def train(
-    experiment: Annotated[str, typer.Argument(help=f"Whose runs: {' or '.join(TRAININGS)}.")],
-    stage: Annotated[str, typer.Argument(help="Which of its stages; each follows from those before.")],
+    experiment: Annotated[str, typer.Argument(help=f"Experiment whose runs to train: {' or '.join(TRAININGS)}.")],
+    stage: Annotated[str, typer.Argument(help="Stage to train; each stage depends on those before.")],
     results: Annotated[Path, typer.Option(help="Folder of the ledgers.")],
     work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("paper-runs"),
-    fast: Annotated[bool, typer.Option("--fast", help="Small, on digits.")] = False,
-    minutes: Annotated[float, typer.Option(help="Begin nothing after so many.")] = float("inf"),
+    fast: Annotated[bool, typer.Option("--fast", help="Train a small version, on digits.")] = False,
+    minutes: Annotated[float, typer.Option(help="Begin no new runs after this many minutes.")] = float("inf"),
     together: Together = None,
     checkpoint_seconds: Seconds = "60",
 ) -> None:
-    """Train the runs of a stage that no ledger holds yet; calling it again goes on.
+    """Train the runs of a stage that no ledger holds yet; run the command again to continue.
 
     Example: `python -m queuing_dynamics train cifar10 search --results results`
     """
@@ -77,7 +78,7 @@ def train(
     with cell_bar() as (phase, report):
         phase(stage)
         whole = training.train_stage(stage, size, work, results, together, going, report, between)
-    typer.echo("all is done" if whole else "there is more to do: call it again")
+    typer.echo("all runs are done" if whole else "there is more to do: run this again")
 
 
 def _known(what: str, name: str, names: "list[str] | tuple[str, ...]") -> str:

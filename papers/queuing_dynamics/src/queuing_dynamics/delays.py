@@ -1,6 +1,6 @@
-"""Delays of saturated clusters: what the two experiments with 1000 tasks and 10^6 steps share.
+"""Delays of saturated clusters: code that the two experiments with 1000 tasks and 10^6 steps share.
 
-The paper prints means of single simulations, so a printed mean is judged by the spread of a single run around ours.
+The paper prints means of single simulations, so a printed mean is compared with the spread of single runs of ours.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from queuing_dynamics.worked_example import complete
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.report.reproduction.claim import Claim, claim, numbers, printed
+from sojourn.report.reproduction.claim import STROKE, Claim, claim, numbers, printed
 from sojourn.report.reproduction.experiment import Watch, telling
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.jump_chain import bin_edges
@@ -27,28 +27,30 @@ FAR = 3.0  # standard deviations of a single run
 
 
 def simulated(fleet: Fleet, plan: Plan, start: str, fast: bool, watch: Watch) -> Summary:
-    """Many runs of 10^6 steps from this start."""
+    """Simulate many runs of 10^6 steps from this start."""
     told = telling(watch, f"{STEPS:,} steps, {start} start")
     return complete(measure(fleet, plan, STEPS, start=start, replications=REPLICATIONS[fast], seed=1, progress=told))
 
 
 class SingleRuns(NamedTuple):
-    """Runs one by one, by [run, group]."""
+    """Results of single runs, by [run, group]."""
 
     mean: Floats
-    """Mean staleness of a run."""
+    """Mean staleness of each run."""
     largest: Floats
-    """Largest staleness of a run."""
+    """Largest staleness of each run."""
 
     @property
     def times(self) -> tuple[Floats, Floats]:
-        """How many times its mean the largest staleness of a run is: mean over the runs, and standard error."""
+        """Return the ratio of the largest to the mean staleness of a run: its mean over the runs,
+        and standard error.
+        """
         ratio = self.largest / self.mean
         return ratio.mean(axis=0), ratio.std(axis=0, ddof=1) / sqrt(len(ratio))
 
 
 def single_runs(fleet: Fleet, plan: Plan, start: str, fast: bool, watch: Watch) -> SingleRuns:
-    """Runs of 10^6 steps from this start, each with a seed and a result of its own."""
+    """Simulate runs of 10^6 steps from this start, each with its own seed and result."""
     runs = []
     for run in range(REPLICATIONS[fast]):
         watch("largest of single runs", run, REPLICATIONS[fast])
@@ -58,7 +60,7 @@ def single_runs(fleet: Fleet, plan: Plan, start: str, fast: bool, watch: Watch) 
 
 
 def single_run_rows(fleet: Fleet, runs: SingleRuns) -> list[dict[str, Any]]:
-    """Mean and largest staleness of every run, by group."""
+    """Return mean and largest staleness of every run, by group."""
     return [
         {"seed": run + 1, "group": name, "mean": runs.mean[run, group], "largest": int(runs.largest[run, group])}
         for run in range(len(runs.mean))
@@ -67,14 +69,14 @@ def single_run_rows(fleet: Fleet, runs: SingleRuns) -> list[dict[str, Any]]:
 
 
 def spread(summary: Summary) -> Floats:
-    """Standard deviation of the mean staleness of one run, by group."""
+    """Return the standard deviation of the mean staleness of one run, by group."""
     return np.asarray(summary.staleness.error * sqrt(summary.replications))
 
 
 def single_run_claim(
-    statement: str, paper: Mapping[str, float], summary: Summary, note: str = "", words: str | None = None
+    statement: str, paper: Mapping[str, float], summary: Summary, short: str, note: str = "", words: str | None = None
 ) -> Claim:
-    """Printed means of one run, by group, beside many runs of ours; `words` where the paper has words for them."""
+    """Compare printed means of one run, by group, with many runs of ours; `words` is what the paper says in words."""
     groups = [summary.fleet.index(name) for name in paper]
     means, mean, error = np.array([*paper.values()]), summary.staleness.value[groups], summary.staleness.error[groups]
     away = (means - mean) / spread(summary)[groups]
@@ -88,11 +90,13 @@ def single_run_claim(
         rule="each printed mean within 3 standard deviations of a single run of ours",
         note=f"{summary.replications} runs; the printed ones lie {said} deviations of a run away"
         + (f"; {note}" if note else ""),
+        short=short,
+        parts=STROKE.join(paper),
     )
 
 
 def delay_rows(summaries: Mapping[tuple[str, str], Summary]) -> list[dict[str, Any]]:
-    """Means and spreads by (sampling, start) and group, beside the exact stationary values."""
+    """Return means and spreads by (sampling, start) and group, with the exact stationary values."""
     return [
         {
             "sampling": sampling,
@@ -114,7 +118,7 @@ def delay_rows(summaries: Mapping[tuple[str, str], Summary]) -> list[dict[str, A
 
 
 def histogram_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
-    """Counts by staleness: [from, below) and how many updates of the group fell there."""
+    """Return counts by staleness: an interval [from, below) and how many updates of the group fall into it."""
     edges = bin_edges()
     return [
         {"sampling": sampling, "group": name, "from": edges[at], "below": edges[at + 1], "updates": count}
@@ -126,7 +130,7 @@ def histogram_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
 
 
 def histograms(summaries: Mapping[str, Summary], path: Path) -> None:
-    """A panel for each sampling and group: how the staleness of its updates is distributed."""
+    """Draw the distribution of the staleness, with one panel per sampling and group."""
     plt = pyplot()
     groups = next(iter(summaries.values())).fleet.groups
     shape = (len(summaries), groups)

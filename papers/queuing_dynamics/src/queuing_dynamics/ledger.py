@@ -1,9 +1,9 @@
-"""Ledger: what trained cells came to, as two CSV files that can be kept under version control.
+"""Ledger: the results of trained cells, as two CSV files that can be kept under version control.
 
-runs.csv      a row a run: its cell, what it was a run of, how it ended, hashes, versions
-curves.csv    a row an evaluation of each
+runs.csv      one row per run: its cell, what was trained, how it ended, hashes, versions
+curves.csv    one row per evaluation of each run
 
-A cell that stands in a ledger need not be trained again, wherever it was trained.
+A cell that is in a ledger need not be trained again, wherever it was trained.
 """
 
 import json
@@ -22,10 +22,10 @@ CURVE = (
     *("received", "version", "time", "gradients", "unused", "train_loss", "test_loss", "accuracy"),
     *("client_worst", "client_10", "client_50", "client_90", "staleness"),
 )
-AT_ONCE = 36  # cells between two writings of the ledger, unless as many as are trained together
+AT_ONCE = 36  # cells between two saves of the ledger, or more if more are trained together
 
 Marked = tuple[Mapping[str, Any], Cell]
-"""What a cell is a run of, in words and numbers, and the cell."""
+"""A description of a cell in words and numbers, and the cell."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Ledger:
     """The two files in a folder."""
 
     folder: Path
-    """Where they lie."""
+    """The folder."""
     runs: dict[str, dict[str, str]] = field(default_factory=dict)
     """Rows of runs.csv by cell."""
     curves: dict[str, list[dict[str, float]]] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class Ledger:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Ledger":
-        """Read what is there."""
+        """Read the ledger in a folder."""
         ledger = cls(Path(folder))
         if ledger.folder.exists() and not ledger.folder.is_dir():
-            raise UnreadableFile(f"{folder} is a file, ledgers lie in a folder; name another")
+            raise UnreadableFile(f"{folder} is a file, but a ledger is a folder; name another")
         for row in _rows(ledger.folder / "runs.csv", "cell", "state"):
             ledger.runs[row["cell"]] = row
         for row in _rows(ledger.folder / "curves.csv", "cell", "accuracy", "received"):
@@ -57,25 +57,25 @@ class Ledger:
         return ledger
 
     def missing(self, cells: Iterable[Marked]) -> list[Marked]:
-        """Those that do not stand in it yet, each once."""
+        """Return the cells that are not in the ledger yet, each once."""
         return list({one[1].hash: one for one in cells if one[1].hash not in self.runs}.values())
 
     def found(self, cell: Cell) -> EndedCell:
-        """What a cell came to, its metrics as if read from its folder; its facts are the texts of its row."""
+        """Return the result of a cell, with metrics as if read from its folder; its facts are the texts of its row."""
         row = self.runs[cell.hash]
         one = EndedCell(cell, self.folder, row["state"] == "diverged")
-        one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # what would have been read from there
+        one.__dict__.update(rows=self.curves[cell.hash], facts=row)  # in place of what would be read from its folder
         return one
 
     def by_method(self, cells: Iterable[Marked]) -> dict[str, dict[int, EndedCell]]:
-        """What cells that stand in it came to, by method and then by seed."""
+        """Return the results of cells that are in the ledger, by method and then by seed."""
         found: dict[str, dict[int, EndedCell]] = {}
         for marks, cell in cells:
             found.setdefault(str(marks["method"]), {})[int(marks["seed"])] = self.found(cell)
         return found
 
     def add(self, cells: Iterable[Marked], found: Mapping[str, EndedCell]) -> None:
-        """Enter what cells came to, and write the files."""
+        """Add the results of cells, and write the files."""
         for marks, cell in cells:
             one = found.get(cell.hash)
             if one is None:
@@ -107,7 +107,7 @@ def train(
     watch: Callable[[str, int, int], None] | None = None,
     checkpoint_seconds: float = 60.0,
 ) -> bool:
-    """Train what is missing, some cells at a time, as long as `going`; whether all stand in the ledger now."""
+    """Train missing cells, some at a time, as long as `going` says so; return whether all are in the ledger now."""
     left, at_once = ledger.missing(cells), together or AT_ONCE
     for begin in range(0, len(left), at_once):
         if not going():
@@ -127,7 +127,7 @@ def train(
 
 
 def _told(cell: Cell) -> dict[str, Any]:
-    """What a configuration sets, without paths."""
+    """Return what a configuration sets, without paths."""
     usual = asdict(TrainConfig(fleet=""))
     return {key: value for key, value in asdict(cell.config).items() if value != usual[key] and key != "fleet"}
 

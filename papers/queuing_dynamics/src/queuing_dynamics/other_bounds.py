@@ -1,9 +1,9 @@
-"""The bounds of FedBuff and AsyncSGD beside ours, on the worked example with deterministic work (Table 1).
+"""Compare the bounds of FedBuff and AsyncSGD with ours, on the worked example with deterministic work (Table 1).
 
 tau_max is C services of the slowest client: a time, which the paper puts where the bounds want server steps. In steps
 it is that time multiplied by the throughput (simulated, with deterministic work). Both are shown. With exponential work
-there is no longest delay, and both bounds are empty. Each bound is taken at its own best step size, free and cut at
-what it holds for; ours with the exact stationary m, which is that of exponential work.
+there is no longest delay, and both bounds are empty. Each bound is taken at its own best step size, both free and cut
+at the largest for which it holds; ours uses the exact stationary m of exponential work.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ from sojourn.planning.bound.theorem import (
     longest_wait,
 )
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.report.reproduction.claim import EXACT, Claim, claim, numbers, percents, plain
+from sojourn.report.reproduction.claim import EXACT, STROKE, Claim, claim, numbers, percents, plain, span
 from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.summary import measure
@@ -48,7 +48,7 @@ UNITS = ("time", "steps")
 
 
 class Compared(NamedTuple):
-    """One method's bound beside ours."""
+    """One method's bound compared with ours."""
 
     method: str
     longest_in: str
@@ -64,7 +64,7 @@ class Compared(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """How much lower ours is."""
+        """Return how much lower ours is."""
         return 1 - self.ours / self.theirs
 
     @property
@@ -74,7 +74,7 @@ class Compared(NamedTuple):
 
 
 def method_bound(method: str, longest: float, concurrency: int, free: bool) -> Row:
-    """A row of Table 1 at its best step size, with tau_c = C and a mean staleness of C - 1."""
+    """Return a row of Table 1 at its best step size, with tau_c = C and a mean staleness of C - 1."""
     n, C, K = 100, concurrency, WORKED_EXAMPLE
     if method == "FedBuff":
         step = fedbuff_step(STEPS, n, longest, K) if longest < inf else 1.0
@@ -86,7 +86,7 @@ def method_bound(method: str, longest: float, concurrency: int, free: bool) -> R
 
 
 def tau_max(fleet: Fleet, concurrency: int, throughput: float) -> dict[str, float]:
-    """tau_max as a time and in steps, from the fleet's laws: infinite where a service has no longest duration."""
+    """Return tau_max as a time and in steps, from the fleet's laws; infinite if a service has no longest duration."""
     bounded, slowest = all(law.longest < inf for law in fleet.law), float(fleet.rate.min())
     return {
         "time": longest_wait(concurrency, slowest, bounded),
@@ -95,7 +95,7 @@ def tau_max(fleet: Fleet, concurrency: int, throughput: float) -> dict[str, floa
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """All rows of Table 1 at every speed and concurrency."""
+    """Compute all rows of Table 1 at every speed and concurrency."""
     rows: list[Compared] = []
     work = [(C, speed) for C in CONCURRENCIES for speed in SPEEDS]
     for done, (C, speed) in enumerate(work):
@@ -139,12 +139,16 @@ def _claims(rows: list[Compared]) -> list[Claim]:
             " / ".join("empty" if one else "a number" for one in empty[:2]),
             holds=[one is not None for one in empty],
             rule="no step size is allowed",
+            short="bounds with exponential work",
+            parts="FedBuff / AsyncSGD",
             note=f"a service of the {fleet.law[0]} law has no longest duration, so that tau_max is {random['time']}",
         ),
         claim(
             "values at C = 100, free step, tau_max = C (time): FedBuff, AsyncSGD",
             "figure only",
             f"{plain(buffered[0])} / {plain(same[0].theirs)}",
+            short="value of the bound, free step, tau_max = C",
+            parts="FedBuff / AsyncSGD",
             note="AsyncSGD's row is our bound at uniform p in the indicator reading"
             + (", to rounding: all of the gain comes from sampling" if gap < 1e-12 else f", but for {gap:.0e}"),
         ),
@@ -165,11 +169,14 @@ def _massive(rows: list[Compared], method: str, unit: str, reading: str) -> Clai
         "cut at what its bound allows",
         note="ours with the exact m of exponential work, theirs with deterministic work, as the paper's tau_max"
         + ("; AsyncSGD's value knows tau_max only through the largest step" if method == "AsyncSGD" else ""),
+        short=f"over {method}; {reading} m, tau_max as {unit}",
+        parts="free / cut",
+        brief=STROKE.join(span([one.gain for one in each], percents) for each in (free, cut)),
     )
 
 
 def _said(errors: tuple[list[float], list[float]]) -> str:
-    """Standard errors with free steps and with cut ones."""
+    """Return standard errors with free steps and with cut ones."""
     words = [numbers(part, 2, "%") if any(part) else EXACT for part in errors]
     return EXACT if words == [EXACT, EXACT] else "; ".join(words)
 

@@ -1,10 +1,10 @@
-"""Gamma and the scaling limits beside the exact law, for two and for three clusters.
+"""Compare Gamma and the scaling limits with the exact law, for two and for three clusters.
 
 The paper replaces the network by a limit: queues of the near cluster become Gamma(c) / (theta_s/theta_f - 1), and
 delays are bounded by lambda / mu_i (E[X_i] + 1) with lambda, the sum of all rates, at least the throughput. The closed
-forms that it prints approximate bounds of a limit superior: Gamma = 1, and the "+1" has vanished with the scaling; one
-lambda has mu_s twice. Here each stands, with and without the 1, beside the exact value, always in the inclusive count,
-which is what the integral of the proposition on m_i counts.
+forms that it prints approximate bounds of a limit superior: they set Gamma = 1, and the "+1" has vanished with the
+scaling; one lambda has mu_s twice. Here each form, with and without the 1, is compared with the exact value, always in
+the inclusive count, which is what the integral of the proposition on m_i counts.
 """
 
 from pathlib import Path
@@ -18,11 +18,12 @@ from sojourn.csv_file import write_csv
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.report.figures import COLOURS, pyplot, save
-from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain
+from sojourn.report.reproduction.claim import STROKE, Claim, claim, near, numbers, plain
 from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.exact.scaling import Regime, gamma_limit, gamma_paper, regime
 
+FLEETS = {"two clusters": two_clusters.FLEET, "three clusters": three_clusters.FLEET}
 CLUSTERS = ((1, 1), (5, 5))
 MANY = 20_000
 UPPER = "not below the throughput: it stands in upper bounds only"
@@ -30,23 +31,22 @@ EXCESS = np.geomspace(0.1, 200, 40)
 
 
 def exact_gamma(near_clients: int, slow_clients: int, c: float, tasks: int = MANY) -> float:
-    """The near queue of the network itself times theta_s/theta_f - 1, at (C + 1)(theta_s/theta_f - 1) = c."""
+    """Return the near queue of the network itself times theta_s/theta_f - 1, at (C + 1)(theta_s/theta_f - 1) = c."""
     excess = c / (tasks + 1)
     fleet = Fleet.of(near=(near_clients, 1 + excess), slow=(slow_clients, 1.0))
     return float(analyze(fleet, Plan.uniform(fleet, tasks)).queue[0] * excess)
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Gamma over c, and both fleets of the paper."""
+    """Compute Gamma over c, and both fleets of the paper."""
     rows = []
     for clients in CLUSTERS:
         for done, c in enumerate(EXCESS):
             watch(f"Gamma with {clients[0]} and {clients[1]} clients", done, EXCESS.size)
             rows.append(_gammas(clients, float(c)))
     write_csv(folder / "gamma.csv", rows)
-    fleets = {"two clusters": two_clusters.FLEET, "three clusters": three_clusters.FLEET}
-    regimes = {name: regime(analyze(fleet, Plan.uniform(fleet, TASKS))) for name, fleet in fleets.items()}
-    forms = [row for name, fleet in fleets.items() for row in _forms(name, fleet, regimes[name])]
+    regimes = {name: regime(analyze(fleet, Plan.uniform(fleet, TASKS))) for name, fleet in FLEETS.items()}
+    forms = [row for name, fleet in FLEETS.items() for row in _forms(name, fleet, regimes[name])]
     write_csv(folder / "closed-forms.csv", forms)
     _picture(rows, forms, folder / "scaling-limits")
     return [*_gamma_claims(regimes), *_lambda_claims(regimes), *_bound_claims(regimes)]
@@ -92,6 +92,7 @@ def _gamma_claims(regimes: dict[str, Regime]) -> list[Claim]:
             rule="within 1%",
             note=f"the limit of the network's own near queue is {plain(values.gamma_limit)} of it; mean queues of the "
             f"paper {numbers(values.queue_paper)}, exact {numbers(values.queue_exact)}",
+            short=f"Gamma is close to 1, {name}",
         )
         for name, values in regimes.items()
     ]
@@ -107,6 +108,7 @@ def _gamma_claims(regimes: dict[str, Regime]) -> list[Claim]:
                 rule="within 2% of the network with 20,000 tasks",
                 note=f"the limit law gives {plain(gamma_limit(*clients, c))}: the paper leaves out in how many ways "
                 "the slow clients share the rest, and counts one client too many",
+                short=f"Gamma({c:g}) is the limit of the scaled queue, {clients[0]} fast and {clients[1]} slow",
             )
         )
     return claims
@@ -121,25 +123,28 @@ def _lambda_claims(regimes: dict[str, Regime]) -> list[Claim]:
             twice,
             two,
             f"a slip; {_above(twice, two)}, nearer than the sum of the rates",
+            "lambda of two clusters, with mu_s twice",
         ),
         _upper(
             "lambda of two clusters, n_f mu_f + n_s mu_s, as in the main text",
             two.throughput_paper,
             two,
             f"{_above(two.throughput_paper, two)}: clients sampled uniformly cannot all be busy always",
+            "lambda of two clusters, main text",
         ),
         _upper(
             "lambda of three clusters, fast clients counted with P(X_f > 0)",
             three.throughput_paper,
             three,
             _above(three.throughput_paper, three),
+            "lambda of three clusters",
         ),
     ]
 
 
-def _upper(statement: str, paper: float, regime: Regime, note: str) -> Claim:
-    exact = regime.throughput_exact
-    return claim(statement, plain(paper), plain(exact, 7), holds=[paper >= exact], rule=UPPER, note=note)
+def _upper(statement: str, paper: float, regime: Regime, note: str, short: str) -> Claim:
+    exact, holds = regime.throughput_exact, [paper >= regime.throughput_exact]
+    return claim(statement, plain(paper), plain(exact, 7), holds=holds, rule=UPPER, note=note, short=short)
 
 
 def _above(rate: float, values: Regime) -> str:
@@ -163,6 +168,8 @@ def _bound_claims(regimes: dict[str, Regime]) -> list[Claim]:
                     holds=[bool(limit >= value) for limit, value in zip(bounds, counted, strict=True)],
                     rule="not below the exact value (inclusive count, as the bound counts)",
                     note=f"off by {_off(bounds, counted)}{remark}",
+                    short=f"{'printed forms' if remark else 'the same with the +1'} bound the delays, {name}",
+                    parts=STROKE.join(FLEETS[name].name),
                 )
             )
     return claims
@@ -176,6 +183,8 @@ def _rounded(two: Regime) -> Claim:
         holds=[near(value, paper, 0.05) for value, paper in zip(two.staleness_printed, (50.0, 1950.0), strict=True)],
         rule="within 5% each",
         note="5n and 195n set lambda / mu_i = n for every client",
+        short="the forms of two clusters come to 5n and 195n",
+        parts="fast / slow",
     )
 
 

@@ -3,8 +3,8 @@
 n = 10 and n = 50 clients, C = n tasks, one at each client; five clients are ten times faster. The paper looks at one
 fast client up to T = 500 and sees it stationary when k > 50 and k > 150. Here the curve counts as settled at k when its
 mean over twenty steps stays, from there on, within 5% and two standard errors of the exact stationary value. Staleness
-is counted up to T, as the paper does, so that the last tasks look fresh. Tasks of one run depend on each other;
-standard errors therefore come from ten independent lots of runs.
+is counted up to T, as in the paper, so that the last tasks look fresh. Tasks of one run depend on each other, so
+standard errors come from ten independent sets of runs.
 """
 
 from pathlib import Path
@@ -24,16 +24,16 @@ from sojourn.types import Floats
 
 STEPS = 500
 PAPER = {10: 50, 50: 150}
-"""Step from which the paper calls the curve stationary, by number of clients."""
+"""Step from which on the paper calls the curve stationary, by number of clients."""
 WINDOW, LAST = 20, 400
 CLOSE = 0.05
 LOTS = 10
 RUNS = (2_000, 200)
-"""Runs of a lot, in full and fast."""
+"""Number of runs in a set, in full and fast."""
 
 
 class Curves(NamedTuple):
-    """Staleness by [lot, group, dispatch step - 1]."""
+    """Staleness by [set of runs, group, dispatch step - 1]."""
 
     conditional: Floats
     indicator: Floats
@@ -41,17 +41,17 @@ class Curves(NamedTuple):
 
 
 def fleet_of(clients: int) -> Fleet:
-    """Five clients at rate 10, the others at rate 1."""
+    """Return a fleet of five clients at rate 10, and the others at rate 1."""
     return Fleet.of(fast=(5, 10.0), slow=(clients - 5, 1.0))
 
 
 def mean_of(lots: Floats) -> tuple[Any, Any]:
-    """Mean over the lots (first axis) and its standard error."""
+    """Return the mean over the sets of runs (first axis) and its standard error."""
     return lots.mean(axis=0), lots.std(axis=0, ddof=1) / np.sqrt(lots.shape[0])
 
 
 def settled(lots: Floats, exact: float) -> int:
-    """The step from which the mean over `WINDOW` steps stays close to the exact value (up to step `LAST`)."""
+    """Return the step from which on the mean over `WINDOW` steps stays close to the exact value (up to step `LAST`)."""
     whole = np.lib.stride_tricks.sliding_window_view(lots, WINDOW, axis=1).mean(axis=2)[:, :LAST]
     mean, error = mean_of(whole)
     off = np.flatnonzero(np.abs(mean - exact) > CLOSE * exact + 2 * error)
@@ -59,7 +59,7 @@ def settled(lots: Floats, exact: float) -> int:
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Simulate both networks, and compare."""
+    """Simulate both networks, and compare them with the paper."""
     claims, drawn = [], {}
     for clients in PAPER:
         fleet = fleet_of(clients)
@@ -95,6 +95,7 @@ def _claims(clients: int, curves: Curves, exact: Analysis) -> list[Claim]:
             holds=[begun <= limit],
             rule=f"the mean over {WINDOW} steps stays within 5% and two standard errors of the exact value from there",
             note=f"{curves.runs} runs; at k = 1 it is {plain(float(curves.conditional[:, 0, 0].mean()), 3)}",
+            short=f"stationary from where on, n = {clients}",
         ),
         claim(
             f"fast client, n = {clients}: mean staleness for {limit} < k <= {LAST}, conditional",
@@ -103,6 +104,7 @@ def _claims(clients: int, curves: Curves, exact: Analysis) -> list[Claim]:
             error=plain(float(error), 2),
             note=f"exact and stationary {stationary[0]:.6f}; indicator {plain(float(indicator))} ± "
             f"{plain(float(indicator_error), 2)}, exact {float(exact.staleness('indicator')[0]):.7f}",
+            short=f"mean staleness of a fast client after that, n = {clients}",
         ),
     ]
 

@@ -5,9 +5,9 @@ with 2/n - p. The paper gives no speeds; fast clients are ten times faster here,
 largest step in its caption has an 8 where Theorem 1 has 16, and leaves out the theorem's second limit, 2 / S1, which
 is itself four times that of the lemma behind it.
 
-At "small" steps the samplings are compared at a tenth of the least of the caption's largest steps: at 1e-3, the step
-looked at first, the sampling p = 1.9e-2 has no bound any more in the conditional reading, and its curve ends before.
-The value at 1e-3 is shown beside.
+For "small" steps the samplings are compared at a tenth of the smallest of the caption's largest steps. At 1e-3, the
+step size that was tried first, the sampling p = 1.9e-2 has no bound any more in the conditional reading, and its curve
+ends before that. The value at 1e-3 is shown as well.
 """
 
 from math import sqrt
@@ -28,7 +28,7 @@ from sojourn.timing.exact.analysis import Reading, analyze
 
 FLEET = Fleet.of(fast=(50, 10.0), slow=(50, 1.0))
 TASKS, STEPS = 10, 10_000
-FIRST_SMALL = 1e-3  # the step that was called small at first
+FIRST_SMALL = 1e-3  # the step size that was tried first as a small one
 UNIT = Constants(A=1.0, L=1.0, B=1.0)
 SAMPLINGS = (2e-3, 5e-3, 7.5e-3, 1e-2, 1.25e-2, 1.5e-2, 1.9e-2)
 UNIFORM = 1e-2
@@ -36,7 +36,7 @@ EVERY_P = np.arange(1, 40) * 5e-4
 
 
 class Curve(NamedTuple):
-    """What the bound needs of one sampling."""
+    """The numbers of one sampling that the bound needs."""
 
     reading: Reading
     p: float
@@ -44,7 +44,7 @@ class Curve(NamedTuple):
     S2: float
 
     def at(self, step: float) -> float:
-        """The bound at this step size."""
+        """Return the bound at this step size."""
         return bound(step, STEPS, TASKS, self.S1, self.S2, UNIT)
 
     @property
@@ -67,14 +67,14 @@ class Curve(NamedTuple):
 
 
 def curve(p: float, reading: Reading) -> Curve:
-    """The sums of the bound at this sampling, with the exact stationary staleness."""
+    """Return the sums of the bound at this sampling, with the exact stationary staleness."""
     plan = sampled(FLEET, p, TASKS)
     m = analyze(FLEET, plan).staleness(reading)
     return Curve(reading, p, *sums(plan.sampling, m, np.full(2, 1 / FLEET.clients), FLEET.count))
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """All curves, and what the paper says of them."""
+    """Compute all curves, and compare them with what the paper says."""
     curves = [curve(p, reading) for reading in READINGS for p in SAMPLINGS]
     steps = np.geomspace(1e-4, 1.0, 200)
     write_csv(folder / "bound-against-step.csv", [_point(one, float(step)) for one in curves for step in steps])
@@ -124,6 +124,8 @@ def _claims(curves: list[Curve]) -> list[Claim]:
             note=f"at eta = 1e-3 {percents([max(first) / min(first) - 1])}"
             + (f", which is beyond the caption's largest step for p = {', '.join(beyond)}" if beyond else "")
             + f"; at the largest step of uniform sampling the worst bound is {plain(far, 3)} times the best",
+            short=f"small step: all samplings alike; {reading} m",
+            brief=f"{percents([apart])} apart",
         ),
         claim(
             f"large step (eta = {plain(large, 3)}, the caption's largest for uniform p): uniform is good; {reading} m",
@@ -132,6 +134,8 @@ def _claims(curves: list[Curve]) -> list[Claim]:
             holds=[good <= 1.25],
             rule="the bound at uniform p at most 25% above that at the best p",
             note=f"best p there {best.p:g}; the speeds are ours",
+            short=f"uniform at a large step; {reading} m",
+            brief=f"{plain(good, 3)} times best",
         ),
         claim(
             f"p close to 2/n hinders the bound: p = 1.9e-2 over uniform at that step; {reading} m",
@@ -139,6 +143,7 @@ def _claims(curves: list[Curve]) -> list[Claim]:
             f"{plain(steep, 3)} times",
             holds=[steep > 1.05],
             rule="at least 5% more",
+            short=f"p = 1.9e-2 over uniform; {reading} m",
         ),
         claim(
             f"largest step at uniform p: caption (8) beside the theorem (16 and 2/S1); {reading} m",
@@ -148,6 +153,8 @@ def _claims(curves: list[Curve]) -> list[Claim]:
             rule="caption and theorem within 1%",
             note="caption, the theorem's first limit, eta_max as printed; with the proof's second limit eta_max is "
             f"{plain(flat.of_proof)}; 1/(4L) (C S2)^(-1/2) has 16 under the root",
+            short=f"largest step; {reading} m",
+            parts="caption (8) / theorem (16) / eta_max",
         ),
     ]
 
@@ -163,6 +170,7 @@ def _second_limit(flat: list[Curve]) -> Claim:
         rule="theorem and lemma within 1%",
         note="the lemma needs -eta/2 + 2 eta^2 L S1 <= -eta/4; at uniform sampling it is the smaller limit for C <= 2, "
         + ("and here too" if moved else "so that nothing changes at the C = 10 of this figure"),
+        short="second limit of the step",
     )
 
 

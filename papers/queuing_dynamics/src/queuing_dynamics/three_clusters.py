@@ -21,7 +21,7 @@ LAMBDA = 9.0
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Simulate from an even and from a stationary start, and compare."""
+    """Simulate from an even and from a stationary start, and compare with the paper."""
     plan = Plan.uniform(FLEET, TASKS)
     seen = {("uniform", start): simulated(FLEET, plan, start, fast, watch) for start in ("even", "stationary")}
     even = seen["uniform", "even"]
@@ -51,6 +51,7 @@ def _delays(even: Summary, still: Summary, exact: Analysis) -> list[Claim]:
             "mean delay of fast clients, as a run of 10^6 steps from an even start",
             {"fast": PAPER[0]},
             even,
+            "mean delay, one run from an even start",
             f"the stationary {mean[0]:.3f} agrees",
             words="close to 1",
         ),
@@ -58,6 +59,7 @@ def _delays(even: Summary, still: Summary, exact: Analysis) -> list[Claim]:
             "mean delays of medium and slow clients, as a run of 10^6 steps from an even start",
             {"medium": PAPER[1], "slow": PAPER[2]},
             even,
+            "mean delays, one run from an even start",
         ),
         claim(
             "mean delays of fast, medium and slow clients, stationary",
@@ -67,12 +69,14 @@ def _delays(even: Summary, still: Summary, exact: Analysis) -> list[Claim]:
             rule="within 5% each",
             note=f"simulated from a stationary start {numbers(still.staleness.value)} ± "
             f"{numbers(still.staleness.error, 2)}; the printed medium delay is that of an even start",
+            short="mean delays, stationary",
+            parts="fast / medium / slow",
         ),
     ]
 
 
 def _arithmetic(exact: Analysis) -> list[Claim]:
-    """What the printed approximations come to, with lambda = 9."""
+    """Compute the printed approximations, with lambda = 9."""
     busy = float(exact.utilisation[0])
     whole = 3 * 10 * busy + 3 * 1.2 + 3 * 1.0
     forms = {
@@ -92,6 +96,7 @@ def _arithmetic(exact: Analysis) -> list[Claim]:
             holds=[near(value, paper, 0.05)],
             rule="within 5%",
             note=note,
+            short=f"printed form for {form}",
         )
         for form, (value, paper, note) in forms.items()
     ]
@@ -104,6 +109,7 @@ def _arithmetic(exact: Analysis) -> list[Claim]:
             holds=[near(3 * busy, whole / 10, 0.05)],
             rule="the two within 5%",
             note="the rates of the medium and slow clients, 6.6, are left out of lambda there",
+            short="fast clients: lambda / mu_f and 3 P(X_f > 0)",
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Training what no ledger holds yet, stage after stage; from the command line, or from an experiment."""
+"""Train runs that no ledger holds yet, stage after stage, from the command line or from an experiment."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ Size = TypeVar("Size")
 
 @dataclass(frozen=True)
 class Training(Generic[Size]):
-    """Stages of runs, of which each may follow from what came of those before."""
+    """Stages of runs; each may depend on the results of those before."""
 
     name: str
-    """Of the experiment and of its package."""
+    """Name of the experiment and of its package."""
     stages: tuple[str, ...]
-    """In their order."""
+    """The stages in their order."""
     cells_of: Callable[[str, Size, Path, Path], list[Marked]]
-    """Cells of a stage at a size, with the folders of the runs and of the ledgers, as far as these can tell."""
+    """Function that returns the cells of a stage, from a size and the folders of the runs and of the ledgers."""
     ledger_of: Callable[[str, Path], Ledger]
     """Ledger of a stage, from the folder of the ledgers."""
     full: Size
-    """As in the paper."""
+    """The size as in the paper."""
     fast: Size
-    """Small, on digits."""
+    """A small size, on digits."""
 
     def train(self, size: Size, work: Path, results: Path, watch: Watch) -> None:
         """Train every stage, one after the other."""
@@ -36,7 +36,7 @@ class Training(Generic[Size]):
             def tell(name: str, done: int, many: int, stage: str = stage) -> None:
                 watch(stage, done, many)
 
-            if not self.train_stage(stage, size, work, results, watch=tell):  # Ctrl-C had ended it
+            if not self.train_stage(stage, size, work, results, watch=tell):  # Ctrl-C ended it
                 raise KeyboardInterrupt
 
     def train_stage(
@@ -50,7 +50,7 @@ class Training(Generic[Size]):
         watch: Callable[[str, int, int], None] | None = None,
         checkpoint_seconds: float = 60.0,
     ) -> bool:
-        """Train a stage as long as `going`; whether it is whole. What came of some cells may ask for more of them."""
+        """Train a stage as long as `going` says so; return whether it is complete. Results may require more cells."""
         ledger, how = self.ledger_of(stage, results), (together, going, watch, checkpoint_seconds)
         while train(self.cells_of(stage, size, work, results), ledger, work / stage, *how):
             if not ledger.missing(self.cells_of(stage, size, work, results)):
@@ -58,7 +58,7 @@ class Training(Generic[Size]):
         return False
 
     def check(self, size: Size, work: Path, results: Path) -> None:
-        """Say of which stage runs are missing, and how they are made."""
+        """Raise an error that names the stage with missing runs, and how to train them."""
         for stage in self.stages:
             cells = self.cells_of(stage, size, work, results)
             left = len(self.ledger_of(stage, results).missing(cells))

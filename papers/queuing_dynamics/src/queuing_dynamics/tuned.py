@@ -1,6 +1,6 @@
-"""Rates chosen by trials on held-out examples: what a run is worth, and a method's best rate by that.
+"""Choose step sizes by trials on held-out examples: the value of a run, and a method's best step size by that value.
 
-A run is worth its mean accuracy over the last part of the way: the last model alone swings by several points.
+The value of a run is its mean accuracy over its last part, since the last model alone fluctuates by several points.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,16 +19,16 @@ from sojourn.experiments.grid_search import best_of as best_of_scores
 HELD_OUT: dict[str, Any] = {
     "holdout": 0.1,
     "judged_on": "holdout",
-}  # keys of a trial: examples that it does not learn from judge it
-LAST = 0.15  # share of the way over which accuracies are averaged
-POINTS = 31  # of that part
+}  # keys of a trial, which is evaluated on examples that it does not learn from
+LAST = 0.15  # share of the run over which accuracies are averaged
+POINTS = 31  # points in that part
 
 EDGES = {"": "", "lower": ", the least tried", "upper": ", the largest tried"}
 
 Curve = Sequence[Mapping[str, float]]
-"""A row an evaluation."""
+"""One row per evaluation."""
 Worth = Callable[[Curve], float]
-"""Of a run, from its curve; a share, more is better."""
+"""Function from the curve of a run to its value, a share; more is better."""
 
 
 class Best(NamedTuple):
@@ -39,23 +39,23 @@ class Best(NamedTuple):
     accuracy: float
     """Mean over the seeds, in percent."""
     edge: str
-    """`lower` or `upper` where it is the least or the largest that was tried."""
+    """`lower` or `upper` if it is the smallest or the largest that was tried."""
 
 
 def trial_seeds(many: int) -> range:
-    """Seeds of trials, none of which a final run has."""
+    """Return the seeds of trials; no final run has one of them."""
     return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + many)
 
 
 def worth_of(cell_hash: str, ledger: Ledger, worth: Worth) -> float:
-    """What a run came to, in percent; one that diverged is worth nothing."""
+    """Return the value of a run in percent; 0 if it diverged."""
     if ledger.runs[cell_hash]["state"] == "diverged":
         return 0.0
     return 100 * worth(ledger.curves[cell_hash])
 
 
 def reached(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> dict[float, float]:
-    """What each rate of a method came to, in percent: the mean over the seeds."""
+    """Return the value of each step size of a method in percent, the mean over the seeds."""
     found: dict[float, list[float]] = {}
     for marks, cell in cells:
         if marks["method"] == method:
@@ -64,19 +64,19 @@ def reached(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) 
 
 
 def scores_of(means: Mapping[str, Mapping[float, float]]) -> Scores:
-    """Means by method and rate as scores, of which less is better."""
+    """Return means by method and step size as scores, of which less is better."""
     return {method: {rate: -mean for rate, mean in reached.items()} for method, reached in means.items()}
 
 
 def best_of(cells: Iterable[Marked], method: str, ledger: Ledger, worth: Worth) -> Best:
-    """A method's best rate, by the mean over the seeds."""
+    """Return a method's best step size, by the mean over the seeds."""
     means = reached(cells, method, ledger, worth)
     chosen, edge = best_of_scores(scores_of({method: means}))
     return Best(chosen[method], means[chosen[method]], edge.get(method, ""))
 
 
 def accuracy(curve: Curve, axis: str = "received", most: float = inf, last: float = LAST) -> float:
-    """Mean over the last part of the way along an axis, up to `most`; between evaluations in proportion.
+    """Return the mean over the last part of a run along an axis, up to `most`, with linear interpolation.
 
     >>> curve = [{"received": at, "accuracy": value} for at, value in ((0, 0.1), (80, 0.5), (100, 0.7))]
     >>> round(accuracy(curve, last=0.2), 6), round(accuracy(curve, most=80, last=0), 6)
@@ -88,9 +88,9 @@ def accuracy(curve: Curve, axis: str = "received", most: float = inf, last: floa
 
 
 def accuracy_in_time(curve: Curve, end: float) -> float:
-    """Mean over the last part of the time: each model counts for as long as the server has it.
+    """Return the mean over the last part of the time; each model counts for as long as the server has it.
 
-    So a method whose model stands still for long, until a round ends, is judged by the model that it has.
+    So a method whose model does not change for long, until a round ends, is evaluated with the model that it has.
 
     >>> curve = [{"time": 0, "accuracy": 0.1}, {"time": 80, "accuracy": 0.2}, {"time": 90, "accuracy": 0.5}]
     >>> round(accuracy_in_time(curve, 100), 3)  # 5 units of time at 0.2, 10 at 0.5

@@ -25,7 +25,7 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.bound.goal import goal
 from sojourn.planning.bound.search import make_plan
-from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain, printed
+from sojourn.report.reproduction.claim import Claim, claim, near, numbers, plain, printed, thousandths
 from sojourn.report.reproduction.experiment import Experiment, Watch
 from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.simulate.summary import Summary
@@ -37,7 +37,7 @@ P = 7.5e-3
 
 
 def plans() -> dict[str, Plan]:
-    """Uniform sampling, and the paper's."""
+    """Return uniform sampling, and the paper's."""
     return {
         "uniform": Plan.uniform(FLEET, TASKS),
         "optimal": Plan.of(FLEET, {"fast": P, "slow": 2 / FLEET.clients - P}, TASKS),
@@ -45,7 +45,7 @@ def plans() -> dict[str, Plan]:
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Simulate both samplings from several starts, and compare."""
+    """Simulate both samplings from several starts, and compare with the paper."""
     starts = {"uniform": ("even", "stationary"), "optimal": ("even", "routed", "stationary")}
     seen = {
         (sampling, start): simulated(FLEET, plan, start, fast, watch)
@@ -75,15 +75,21 @@ def _delays(seen: dict[tuple[str, str], Summary], single: SingleRuns) -> list[Cl
             rule="within 5% each",
             note=f"simulated from a stationary start {numbers(still.staleness.value)} ± "
             f"{numbers(still.staleness.error, 2)}; throughput {exact.throughput:.6f}",
+            short="mean delays (main text), stationary",
+            parts="fast / slow",
         ),
         single_run_claim(
             "the same (main text), as a run of 10^6 steps from an even start",
             MAIN_TEXT,
             even,
+            "the same, one run from an even start",
             "such a run begins with 100 tasks at each fast client, which the mean remembers",
         ),
         single_run_claim(
-            "mean delays, uniform p (appendix), as a run of 10^6 steps from an even start", APPENDIX, even
+            "mean delays, uniform p (appendix), as a run of 10^6 steps from an even start",
+            APPENDIX,
+            even,
+            "mean delays (appendix), one run from an even start",
         ),
         claim(
             "mean delays are far smaller than the largest one of the 10^6 steps (fast / slow: largest over mean)",
@@ -94,6 +100,8 @@ def _delays(seen: dict[tuple[str, str], Summary], single: SingleRuns) -> list[Cl
             rule="the largest of a single run is at least 3 times its mean, on average over the runs",
             note=f"{len(single.largest)} runs from an even start; their largest are "
             f"{numbers(single.largest.mean(axis=0))} on average, {printed(single.largest.max(axis=0))} over all runs",
+            short="largest delay of a run over its mean",
+            parts="fast / slow",
         ),
     ]
 
@@ -115,6 +123,8 @@ def _divided(seen: dict[tuple[str, str], Summary]) -> list[Claim]:
                 rule="within 15% each",
                 note=f"delays with it {numbers(after.staleness.value)}, exact and stationary "
                 f"{numbers(analyze(FLEET, after.plan).staleness())}",
+                short=f"p = 7.5e-3 divides delays by, {start} start",
+                parts="fast / slow",
             )
         )
     return claims
@@ -137,6 +147,9 @@ def _best_p() -> list[Claim]:
                 rule="within 10%",
                 note="the paper states no constants here: A = 100, L = 1, B = 20 are the worked example's; uniform is "
                 f"{plain(1 / FLEET.clients, 1)}",
+                short=f"best p of a fast client, {reading} m",
+                parts="T = 10^6 / T = 10^4",
+                brief=thousandths(p),
             )
         )
     return claims

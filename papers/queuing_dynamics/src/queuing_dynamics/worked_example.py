@@ -38,37 +38,41 @@ class Best(NamedTuple):
     value: float
     """Bound there."""
     gain: float
-    """How much lower than the bound of uniform sampling, relative."""
+    """Relative decrease from the bound of uniform sampling."""
 
 
 def worked_fleet(speed: float, deterministic: bool = False) -> Fleet:
-    """90 clients at rate `speed`, 10 at rate 1."""
+    """Return a fleet of 90 clients at rate `speed` and 10 at rate 1."""
     fleet = Fleet.of(fast=(FAST, speed), slow=(SLOW, 1.0))
     return replace(fleet, law=(Law("deterministic"),) * 2) if deterministic else fleet
 
 
 def sampled(fleet: Fleet, p: float, concurrency: int) -> Plan:
-    """Fast clients with probability p each, slow ones with the rest."""
+    """Return a plan that samples each fast client with probability p, and slow ones with the rest."""
     count = fleet.count
     return Plan(fleet.name, count, np.array([p, (1 - count[0] * p) / count[1]]), concurrency)
 
 
 def grid(fleet: Fleet) -> Floats:
-    """50 values of p around the uniform one, as in the paper; the range (0, min(2/n, 1/n_fast)) is ours."""
+    """Return 50 values of p around the uniform one, as in the paper; the range (0, min(2/n,
+    1/n_fast)) is our choice.
+    """
     return np.array([np.exp(point[0]) for point in grid_around_uniform(fleet, GRID)])
 
 
 def exact_bounds(
     fleet: Fleet, values: Floats, concurrency: int, reading: Reading, *, free: bool = True, time: float | None = None
 ) -> Floats:
-    """Bound at each p, the step at its best, with the exact stationary staleness; after a time where one is given."""
+    """Return the bound at each p with the best step size and the exact stationary staleness; after a time if one is
+    given.
+    """
     steps = STEPS if time is None else None
     wanted = goal(steps=steps, time=time, free_step=free, reading=reading)
     return np.array([wanted.predict(fleet, sampled(fleet, p, concurrency)).value for p in values])
 
 
 def simulated_bounds(fleet: Fleet, p: float, concurrency: int, replications: int, seed: int) -> dict[Reading, float]:
-    """Bound at p by reading, with the staleness of the first T steps from an even start, simulated."""
+    """Return the bound at p by reading, with the simulated staleness of the first T steps from an even start."""
     plan = sampled(fleet, p, concurrency)
     seen = complete(measure(fleet, plan, STEPS, start="even", warmup=0, replications=replications, seed=seed))
     share = seen.arrivals / (seen.steps * fleet.count)
@@ -86,13 +90,13 @@ def simulated_bounds(fleet: Fleet, p: float, concurrency: int, replications: int
 
 
 def best(values: Floats, bounds: Floats, uniform: float) -> Best:
-    """The best of a grid beside the bound of uniform sampling."""
+    """Return the best of a grid, compared with the bound of uniform sampling."""
     at = int(np.argmin(bounds))
     return Best(float(values[at]), float(bounds[at]), float(1 - bounds[at] / uniform))
 
 
 def complete(summary: Summary) -> Summary:
-    """The summary, unless it was interrupted: half an experiment is none."""
+    """Return the summary; raise an error if it was interrupted, since half an experiment has no result."""
     if not summary.complete:
         raise KeyboardInterrupt
     return summary

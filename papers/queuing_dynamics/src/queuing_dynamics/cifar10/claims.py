@@ -1,4 +1,4 @@
-"""Claims about CIFAR-10: orders first, then their sizes, levels, what a user would want, and the search."""
+"""Claims about CIFAR-10: first orders, then sizes of differences, levels, what a user would want, and the search."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, sqrt
@@ -11,7 +11,7 @@ from queuing_dynamics.cifar10.settled import ENDS, Standing
 from queuing_dynamics.cifar10.size import Size
 from queuing_dynamics.tuned import EDGES, Best
 from sojourn.experiments.cells import EndedCell
-from sojourn.report.reproduction.claim import Claim, above, claim, numbers
+from sojourn.report.reproduction.claim import CSV_ONLY, Claim, above, claim, numbers
 
 TITLES = {
     "fedbuff": "FedBuff",
@@ -25,6 +25,9 @@ TITLES = {
     PURE: "AsyncSGD, tasks to the finisher",
     UNWEIGHTED: "AsyncSGD, by speed without weights",
 }
+SHORT = {"fedbuff": "FedBuff", "asyncsgd": "AsyncSGD", "generalized": "Generalized"}
+TWO_WAYS = "mean / last"
+"""How a run is read, on the page: its mean over the last part of the way, and its last model."""
 PAIRS = (("generalized", "asyncsgd"), ("asyncsgd", "fedbuff"), ("generalized", "fedbuff"))
 UNITS = {
     "received": ("update", "updates"),
@@ -39,27 +42,27 @@ ORDER = (
     f"open where it holds zero; {BOTH}"
 )
 NEAREST = f"nearest of {len(list(readings()))} readings"
-"""Said of every row under the settled reading, which was chosen by the paper's three accuracies."""
+"""Added to every row under the settled reading, which was chosen by the paper's three accuracies."""
 CHOSEN = "the reading was chosen to come near it"
 
 Row = Mapping[str, Any]
 
 
 def orders(runs: Runs, axis: str) -> list[Claim]:
-    """Who is above whom on an axis; with server steps where they are not updates."""
+    """Return claims on which method is above which on an axis; also per server step if that is not one update."""
     pairs = [pair for pair in PAIRS if axis != "version" or "fedbuff" in pair]
     rows = list(differences(runs, pairs, [axis]))
     return [_order(*rows[first : first + len(MEASURES)]) for first in range(0, len(rows), len(MEASURES))]
 
 
 def sizes(runs: Runs) -> list[Claim]:
-    """By how much, per update, beside what the paper prints."""
+    """Return claims on the differences per update, compared with what the paper prints."""
     rows = list(differences(runs, PAIRS, ["received"]))
     return [_size(*rows[first : first + len(MEASURES)]) for first in range(0, len(rows), len(MEASURES))]
 
 
 def levels_of(size: Size, runs: Runs, rates: Mapping[str, float], found: Standing) -> list[Claim]:
-    """Accuracies of the three methods, and whether the paper's is reached."""
+    """Return claims on the accuracies of the three methods, and on whether the paper's is reached."""
     every = list(levels(runs, rates))
     by_method = {one.name: [row for row in every if row["method"] == one.name] for one in PAPER}
     made = [_level(one.name, one.paper, one.spread, *by_method[one.name]) for one in PAPER]
@@ -67,7 +70,7 @@ def levels_of(size: Size, runs: Runs, rates: Mapping[str, float], found: Standin
 
 
 def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping[str, float]) -> list[Claim]:
-    """Each method at its best in the same virtual time, the best over the last part of it first."""
+    """Return claims on each method at its best in the same simulated time, the best over its last part first."""
     every = list(levels(runs, rates, "time"))
     rows = {method: [row for row in every if row["method"] == method] for method in runs}
     pairs = [(method, "asyncsgd") for method in runs if method != "asyncsgd"]
@@ -80,12 +83,12 @@ def of_users(size: Size, runs: Runs, settings: Mapping[str, str], rates: Mapping
 
 
 def of_the_tasks(found: Mapping[str, Mapping[int, Best]]) -> list[Claim]:
-    """What every number of tasks came to in that time, on held-out examples."""
+    """Return claims on the result of every number of tasks in that time, on held-out examples."""
     return [_tasks(method, [(many, mine[many]) for many in sorted(mine)]) for method, mine in found.items()]
 
 
 def of_the_rates(tried: Mapping[str, Mapping[float, float]], best: Mapping[str, Best]) -> list[Claim]:
-    """What every rate came to under the settled reading, on held-out examples."""
+    """Return claims on the result of every step size under the settled reading, on held-out examples."""
     return [
         claim(
             f"{TITLES[method]} under the settled reading, held out, at rates {numbers_of(grid)}",
@@ -93,13 +96,16 @@ def of_the_rates(tried: Mapping[str, Mapping[float, float]], best: Mapping[str, 
             numbers([grid[rate] for rate in sorted(grid)], 3, "%"),
             error="-",
             note=f"chosen: {best[method].rate:g}",
+            short=CSV_ONLY,
         )
         for method, grid in tried.items()
     ]
 
 
 def of_the_readings(size: Size, every: Sequence[Standing]) -> list[Claim]:
-    """One claim a reading, the nearest first; of those that differ in where FedBuff is read only the nearer."""
+    """Return one claim per reading, the nearest first; of those that differ only in where FedBuff
+    is read, the nearer.
+    """
     firsts: dict[str, Standing] = {}
     for one in every:
         firsts.setdefault(one.reading.name(size), one)
@@ -107,24 +113,28 @@ def of_the_readings(size: Size, every: Sequence[Standing]) -> list[Claim]:
 
 
 def numbers_of(grid: Mapping[float, Any]) -> str:
-    """Rates with strokes between."""
+    """Return step sizes separated by slashes."""
     return " / ".join(f"{rate:.3g}" for rate in sorted(grid))
 
 
 def _order(part: Row, last: Row) -> Claim:
-    """Confirmed, refuted, or too close to call; nothing where a run diverged."""
+    """Return a claim that is confirmed, refuted, or too close to call; not judged if a run diverged."""
     one, other = part["method"], part["less"]
     per, many = UNITS[part["axis"]]
     steps = "; a server step of FedBuff takes a buffer of updates" if part["axis"] == "version" else ""
     holds = [above(row["difference_low"], row["difference_high"]) for row in (part, last)]
     return claim(
         f"{TITLES[one]} above {TITLES[other]}, per {per}, {NEAREST}",
-        "above, per CS step" if part["axis"] != "time" else "above; time not stated",
+        "above",
         f"{part['difference']:+.1f} / {last['difference']:+.1f} points",
         error=f"95%: {_range(part)} / {_range(last)}",
         holds=holds if _known(part, last) else (),
         rule=ORDER,
-        note=f"at {part['at']:.4g} {many}{steps}",
+        note=f"at {part['at']:.4g} {many}{steps}; the paper "
+        + ("has it per CS step" if part["axis"] != "time" else "states no time"),
+        short=f"{SHORT[one]} above {SHORT[other]}, per {per}",
+        parts=TWO_WAYS,
+        brief=_stroked(_with_range(row) for row in (part, last)),
     )
 
 
@@ -140,6 +150,9 @@ def _size(part: Row, last: Row) -> Claim:
         holds=inside if _known(part, last) else (),
         rule=f"the paper's difference lies within the 95% interval, {BOTH}",
         note=CHOSEN,
+        short=f"{SHORT[part['method']]} less {SHORT[part['less']]}, per update",
+        parts=TWO_WAYS,
+        brief=_stroked(_with_range(row) for row in (part, last)),
     )
 
 
@@ -157,6 +170,9 @@ def _level(method: str, paper: float, spread: float, part: Row, last: Row) -> Cl
         rule=f"means within two standard errors of their difference, {BOTH}; ± is the deviation between seeds",
         note=f"95%: {_stroked(_range(row, 'accuracy', '') for row in (part, last))}; rate {part['rate']:g}, "
         f"{part['seeds']} seeds; {CHOSEN}",
+        short=f"accuracy of {SHORT[method]}",
+        parts=TWO_WAYS,
+        brief=_stroked(f"{row['accuracy']:.2f} ± {row['deviation']:.2f}%" for row in (part, last)),
     )
 
 
@@ -173,6 +189,7 @@ def _of_user(
         error=_stroked(f"{_error(row):.1f}" for row in both),
         note=f"{setting}, {received:,.0f} updates, staleness {staleness:.1f}, worst client {worst:.1%}; "
         f"95%: {_stroked(_range(row, 'accuracy', '') for row in both)}{less}",
+        short=CSV_ONLY,
     )
 
 
@@ -186,6 +203,7 @@ def _tasks(method: str, tried: Sequence[tuple[int, Best]]) -> Claim:
         error="-",
         note=f"{rates} {_stroked(_rate(best) for _, best in tried)}"
         + (f"; best with {chosen}" if len(tried) > 1 else ""),
+        short=CSV_ONLY,
     )
 
 
@@ -201,6 +219,9 @@ def _target(size: Size, found: Standing, part: Row, last: Row) -> Claim:
         rule=f"confirmed where the 95% interval is above {TARGET:g}%, contradicted where it is below, open where it "
         f"holds {TARGET:g}%; {BOTH}",
         note=f"settled: {found.reading.name(size)}; FedBuff read {ENDS[found.end]}",
+        short=f"Generalized reaches {TARGET:g}%",
+        parts=TWO_WAYS,
+        brief=_stroked(f"{row['accuracy']:.1f}% ({_range(row, 'accuracy', '')})" for row in (part, last)),
     )
 
 
@@ -213,6 +234,7 @@ def _reading(name: str, one: Standing) -> Claim:
         error="-",
         note=f"{one.distance:.1f} points away in all; FedBuff read {ENDS[one.end]}; rates "
         + _stroked(map(_rate, best)),
+        short=CSV_ONLY,
     )
 
 
@@ -225,12 +247,12 @@ def _known(*rows: Row) -> bool:
 
 
 def _error(row: Row) -> float:
-    """Standard error of a level."""
+    """Return the standard error of a level."""
     return float(row["deviation"]) / sqrt(row["seeds"])
 
 
 def _or_least(value: float) -> float:
-    """The number, or what is below all numbers where a run diverged and there is none."""
+    """Return the number, or minus infinity if a run diverged and there is none."""
     return value if value == value else -inf
 
 
@@ -243,5 +265,5 @@ def _with_range(row: Row) -> str:
 
 
 def _stroked(parts: Iterable[str]) -> str:
-    """Parts with strokes between."""
+    """Return parts separated by slashes."""
     return " / ".join(parts)

@@ -1,7 +1,7 @@
-"""How methods compare: levels at the end, differences paired by seed on every axis, and worst clients.
+"""Compare methods: levels at the end, differences paired by seed on every axis, and worst clients.
 
-A run is read in two ways: its last model, and its mean over the last part of the way, by which rates were chosen and
-which swings less. Two methods are compared where the shortest of their runs ends on an axis.
+A run is read in two ways: its last model, and its mean over the last part of the run, by which step sizes were chosen
+and which fluctuates less. On an axis, two methods are compared where the shortest of their runs ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ ALIKE = (30.0, 40.0)
 
 
 def read(run: EndedCell, measure: str, axis: str, at: float) -> float:
-    """Accuracy of a run at a point of an axis, in percent; NaN of one that diverged."""
+    """Return the accuracy of a run at a point of an axis, in percent; NaN if it diverged."""
     return nan if run.diverged else 100 * accuracy(run.rows, axis, at, MEASURES[measure])
 
 
 def levels(runs: Runs, rates: Mapping[str, float], axis: str = "received") -> Iterator[dict[str, Any]]:
-    """Each method at the end of its runs, in percent."""
+    """Yield the level of each method at the end of its runs, in percent."""
     for method, mine in runs.items():
         for measure in MEASURES:
             values = [read(run, measure, axis, end_of(run, axis)) for run in mine.values()]
@@ -39,7 +39,7 @@ def levels(runs: Runs, rates: Mapping[str, float], axis: str = "received") -> It
 
 
 def differences(runs: Runs, pairs: Sequence[tuple[str, str]], axes: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """The first method of each pair less the second, in points, on all axes unless told on which."""
+    """Yield the first method of each pair minus the second, in percentage points, on the given axes (default: all)."""
     for axis in axes or AXES:
         for one, other in pairs:
             at = common_end([*runs[one].values(), *runs[other].values()], axis)
@@ -51,9 +51,9 @@ def differences(runs: Runs, pairs: Sequence[tuple[str, str]], axes: Sequence[str
 
 
 def worst_clients(runs: Runs) -> Iterator[dict[str, Any]]:
-    """How many points a run's worst client is behind its accuracy while that is alike.
+    """Yield how many points a run's worst client is below its accuracy, at equal accuracy.
 
-    At the end it would not be: where models are better their worst clients are less far behind.
+    At the end accuracies are not equal: better models have worst clients that are less far behind.
     """
     low, high = ALIKE
     for method, mine in runs.items():

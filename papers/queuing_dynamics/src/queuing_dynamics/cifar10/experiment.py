@@ -1,7 +1,8 @@
-"""CIFAR-10: FedBuff, AsyncSGD and Generalized AsyncSGD with ResNet20; what the paper left open is searched for.
+"""CIFAR-10: FedBuff, AsyncSGD and Generalized AsyncSGD with ResNet20; what the paper leaves open is searched.
 
 The full size was trained on a GPU; its ledgers are kept with this package, and tables and pictures are made from them.
-Fast, all of it is trained on digits with ten clients, which tests the way and not the paper: nothing is judged.
+With `fast`, everything is trained on digits with ten clients, which tests the code and not the paper: nothing is
+judged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ BASELINE = "asyncsgd"
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Tables, pictures and claims, from kept results or from a small training."""
+    """Make tables, pictures and claims, from kept results or from a small training."""
     with TemporaryDirectory(prefix=".runs-", dir=folder) as work:
         if not fast:
             return Made(FULL, Path(work), KEPT, folder).claims()
@@ -49,7 +50,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
 
 
 class Made:
-    """What is made from the ledgers of a size."""
+    """Makes everything from the ledgers of a size."""
 
     def __init__(self, size: Size, work: Path, results: Path, folder: Path) -> None:
         TRAINING.check(size, work, results)
@@ -58,7 +59,7 @@ class Made:
         self.settled = settled(size, work, self.search)
 
     def claims(self) -> list[Claim]:
-        """All of them; files are written on the way."""
+        """Return all claims, and write the files."""
         every = nearest(self.size, self.work, self.search)
         write_csv(self.folder / "readings.csv", self._readings(every))
         write_csv(self.folder / "rates.csv", self._trials())
@@ -69,7 +70,9 @@ class Made:
         return [*made, *self._users(), *self._rates(), *of_the_readings(self.size, every)]
 
     def _table(self, stage: str, title: str, axis: str) -> tuple[Runs, dict[str, float]]:
-        """The runs of a table and the rates of its methods; its files are written, with levels by this axis."""
+        """Return the runs of a table and the step sizes of its methods, and write its files, with
+        levels by this axis.
+        """
         size, runs = self.size, self._runs(stage)
         rates = {method: one.rate for method, (_, one) in chosen(stage, size, self.work, self.search).items()}
         pairs = PAIRS if set(THREE) == set(runs) else [(later, one) for one, later in combinations(runs, 2)]
@@ -90,7 +93,7 @@ class Made:
         return ledger_of(stage, self.results).by_method(cells)
 
     def _users(self) -> list[Claim]:
-        """Each method at its best in the same virtual time."""
+        """Return claims on each method at its best in the same simulated time."""
         runs, rates = self._table("favourable", f"each method at its best in virtual time {self.size.time:g}", "time")
         tuned = chosen("favourable", self.size, self.work, self.search)
         said = {method: f"{one.tasks(self.size)} tasks, rate {rates[method]:g}" for method, (one, _) in tuned.items()}
@@ -110,7 +113,7 @@ class Made:
             yield {**row, "distance": one.distance}
 
     def _trials(self) -> Iterator[dict[str, Any]]:
-        """Every run of the search: all rates of all readings, as they stand in the ledger."""
+        """Yield every run of the search: all step sizes of all readings, as in the ledger."""
         for cell, row in self.search.runs.items():
             marks = {key: row[key] for key in ("reading", "method", "rate", "seed", "state", "received")}
             yield {**marks, "accuracy": worth_of(cell, self.search, accuracy)}

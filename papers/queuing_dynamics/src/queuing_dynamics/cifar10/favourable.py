@@ -1,14 +1,14 @@
-"""What a user would want to know: each method under the tuning that suits it best, in the same virtual time.
+"""What a user would want to know: each method with the tuning that suits it best, in the same simulated time.
 
 The number of tasks in flight and the rate are tuned on held-out examples, for every method over the same grid of tasks
-and as many rates; where tasks may wait and the most of them are best, three times as many are tried too. The planner's
-plan has its own number of tasks. Beside the paper's three ways stand others: fast clients favoured, a little, by the
-root of speed, or by speed; FedBuff sending tasks to idle clients only; and AsyncSGD giving the finisher the next task,
-with a task a client, since who has none at first never gets one.
+and as many rates; if tasks may wait and the largest number is best, three times as many are tried too. The planner's
+plan has its own number of tasks. Besides the paper's three methods there are others: fast clients favoured a little, by
+the root of speed, or by speed; FedBuff sending tasks only to idle clients; and AsyncSGD giving the next task to the
+client that has just finished, with one task per client, since a client without a task at first never gets one.
 
-In the last two no task waits, and fast clients count by their speed, without weights against that. AsyncSGD by speed
-without weights, which is FedBuff with a buffer of one, tells the two apart: there fast clients count alike, and tasks
-wait as with Generalized AsyncSGD by speed.
+In the last two no task waits, and fast clients count by their speed, without weights that correct for it. AsyncSGD by
+speed without weights, which is FedBuff with a buffer of one, separates the two effects: there fast clients count in the
+same way, and tasks wait as with Generalized AsyncSGD by speed.
 """
 
 from pathlib import Path
@@ -21,15 +21,17 @@ from queuing_dynamics.tuned import Best
 from sojourn.errors import SojournError
 
 GROUPS = (("asyncsgd", "generalized", FASTER, "fedbuff", IDLE), (ROOT, SPEED), (UNWEIGHTED,))
-"""Methods whose grids of rates grow together."""
+"""Methods whose grids of step sizes grow together."""
 ROUTED = ("asyncsgd", "generalized", FASTER, ROOT, SPEED, UNWEIGHTED, "fedbuff")
-"""Those whose tasks may wait, so that there may be more of them than clients."""
+"""Methods whose tasks may wait, so that there may be more tasks than clients."""
 SHARES = (0.1, 0.5, 1.0)
 MORE = 3.0
 
 
 def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> list[tuple[Reading, Tried]]:
-    """The trials for every number of tasks, to the end of the server's periods; many are the search's own."""
+    """Return the trials for every number of tasks, to the end of the server's periods; many of them belong to the
+    search.
+    """
 
     def asked(share: float, *methods: str) -> tuple[Reading, Tried]:
         reading = Reading("periods", 1, share)
@@ -44,12 +46,12 @@ def favourable_trials(size: Size, folder: Path, ledger: Ledger) -> list[tuple[Re
 
 
 def favourable(size: Size, folder: Path, ledger: Ledger) -> Chosen:
-    """The best number of tasks and rate of each method."""
+    """Return the best number of tasks and step size of each method."""
     return _best(_whole(size, folder, ledger))
 
 
 def by_tasks(size: Size, folder: Path, ledger: Ledger) -> dict[str, dict[int, Best]]:
-    """What each method came to with each number of tasks, at the best rate."""
+    """Return the result of each method with each number of tasks, at the best step size."""
     found: dict[str, dict[int, Best]] = {}
     for reading, one in _whole(size, folder, ledger):
         for method, best in one.best.items():

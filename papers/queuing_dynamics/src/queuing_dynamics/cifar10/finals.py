@@ -1,4 +1,6 @@
-"""The tables: methods at what was chosen for them on held-out examples, over fresh seeds, on the test set."""
+"""The tables: methods with settings chosen on held-out examples, trained with fresh seeds and
+tested on the test set.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +15,14 @@ from sojourn.learning.run.config import TrainConfig
 
 
 def finals(size: Size, folder: Path, chosen: Chosen) -> Iterator[Marked]:
-    """Every run of a table: of each method, under its reading and at its rate."""
+    """Yield every run of a table: each method under its reading and at its step size."""
     for method, (reading, best) in chosen.items():
         for seed in range(size.final_seeds):
             yield _final(size, folder, method, reading, best.rate, seed)
 
 
 def _final(size: Size, folder: Path, method: str, reading: Reading, rate: float, seed: int) -> Marked:
-    """One run, which learns from all training examples and is judged by the test set."""
+    """Return one run, which learns from all training examples and is evaluated on the test set."""
     name = reading.name(size)
     marks: dict[str, Any] = {"reading": name, "method": method, "rate": rate, "seed": seed}
     config = TrainConfig(**reading.keys(size, method), **common(size, folder, reading), step_size=rate, seed=seed)

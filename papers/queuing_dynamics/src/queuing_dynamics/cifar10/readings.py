@@ -1,14 +1,14 @@
-"""What the paper may have meant: readings of its experiment on CIFAR-10, and the methods that it compares.
+"""Readings: what the paper may have meant by its experiment on CIFAR-10, and the methods that it compares.
 
 It leaves open how many tasks are in flight, how much a task computes, and what the 200 steps of its axis are:
 
 updates    200 updates received; of FedBuff 200 updates, or 200 full buffers (not with 20 local steps: 40,000 gradients)
 rounds     200 rounds of as many updates as there are tasks
-periods    200 periods of the server, of 4 + 3 units of time, in which many updates come; or 200 full buffers
-as many    so many updates as come in these periods with a task a client, whatever the time
+periods    200 periods of the server, of 4 + 3 units of time, in which many updates arrive; or 200 full buffers
+as many    as many updates as arrive in these periods with one task per client, whatever the time
 
-The likeliest is read once more with another normalisation, and with slow clients twice as fast; the shortest, with
-momentum at the server.
+The likeliest reading is tried again with another normalisation, and with slow clients twice as fast; the shortest one
+with momentum at the server.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from queuing_dynamics.cifar10.size import FAST_FAVOURED, Size
 from queuing_dynamics.fleets import FAST_RATE, SLOW_FAVOURED, SLOW_RATE
 
-UPDATES_A_CLIENT = 58  # in 200 periods with a task a client, at rates 1/2 and 1/16
+UPDATES_A_CLIENT = 58  # in 200 periods with one task per client, at rates 1/2 and 1/16
 PLANNED, FASTER = "generalized, planned", "generalized, fast favoured"
 ROOT, SPEED = "generalized, by the root of speed", "generalized, by speed"
 IDLE, PURE, UNWEIGHTED = "fedbuff, idle clients", "asyncsgd, back to the finisher", "asyncsgd, by speed"
@@ -31,7 +31,7 @@ class Contestant(NamedTuple):
     """One of the paper's methods."""
 
     name: str
-    """As it is called here."""
+    """Its name here."""
     paper: float
     """Its accuracy in the paper, in percent."""
     spread: float
@@ -47,20 +47,20 @@ PAPER = (
 
 @dataclass(frozen=True)
 class Reading:
-    """One of them."""
+    """One reading of the experiment."""
 
     axis: str
-    """updates, rounds, periods, as many."""
+    """The meaning of the axis: updates, rounds, periods, as many."""
     local_steps: int
-    """Gradients of a task."""
+    """Number of gradients per task."""
     share: float
-    """Tasks in flight, of the clients."""
+    """Tasks in flight, as a part of the clients."""
     norm: str = "batch"
-    """What the network normalises by: batch or group."""
+    """Normalisation of the network: batch or group."""
     slow_rate: float = SLOW_RATE
-    """Of slow clients; fast ones have 1/2."""
+    """Service rate of slow clients; fast ones have 1/2."""
     server: str = "sgd"
-    """How the server moves."""
+    """How the server steps."""
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Reading:
         return ("end", "updates") if self.local_steps < 20 else ("updates",)
 
     def name(self, size: Size) -> str:
-        """What it is called."""
+        """Return the name of the reading."""
         work = "a gradient" if self.local_steps == 1 else f"{self.local_steps} local steps"
         other = ", GroupNorm" if self.norm == "group" else ""
         other += f", slow clients at 1/{1 / self.slow_rate:g}" if self.slow_rate != SLOW_RATE else ""
@@ -80,20 +80,20 @@ class Reading:
         return f"{self.axis}, {work} a task, {self.tasks(size)} tasks{other}"
 
     def tasks(self, size: Size) -> int:
-        """In flight."""
+        """Return the number of tasks in flight."""
         return max(1, round(self.share * size.clients))
 
     def rates(self, method: str) -> tuple[float, ...]:
-        """That a method is tried at."""
+        """Return the step sizes that a method is tried at."""
         rates = (BUFFERED_RATES if method.startswith("fedbuff") else RATES)[self.local_steps]
         return rates if self.server == "sgd" else tuple(round(rate / 10, 6) for rate in rates)
 
     def most(self, size: Size) -> float:
-        """Updates after which it is read, where the run goes on: the run is then another reading's."""
+        """Return the number of updates after which the run is read; a run that goes on belongs to another reading."""
         return size.steps * self.tasks(size) if self.axis == "rounds" else inf
 
     def keys(self, size: Size, method: str) -> dict[str, Any]:
-        """Of a run of a method."""
+        """Return the keys of a run of a method."""
         keys: dict[str, Any] = {"concurrency": self.tasks(size), "local_steps": self.local_steps}
         keys |= {"model": size.network(self.norm), "server": self.server}
         keys |= algorithm(size, method)
@@ -106,7 +106,7 @@ class Reading:
 
 
 def algorithm(size: Size, method: str) -> dict[str, Any]:
-    """A method as keys of a run: the paper's three, and those that a user would set beside them."""
+    """Return a method as keys of a run: the paper's three, and those that a user would compare them with."""
     if method == PLANNED:
         return {"algorithm": "generalized-asyncsgd", "sampling": size.sampling(size.planned()[1])}
     return {
@@ -123,7 +123,7 @@ def algorithm(size: Size, method: str) -> dict[str, Any]:
 
 
 def by_speed(power: float) -> float:
-    """A fast client's probability in units of the uniform one, in proportion to a power of speed.
+    """Return a fast client's probability in units of the uniform one, in proportion to a power of speed.
 
     >>> round(by_speed(1.0), 4)
     1.7778
@@ -133,7 +133,7 @@ def by_speed(power: float) -> float:
 
 
 def readings() -> Iterator[Reading]:
-    """All of them, those that are likelier first."""
+    """Yield all readings, the likelier ones first."""
     for share in (1.0, 0.1, 0.5):
         yield Reading("periods", 1, share)
     yield Reading("as many", 1, 0.1)

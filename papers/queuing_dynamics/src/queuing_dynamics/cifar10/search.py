@@ -1,7 +1,7 @@
-"""The search: methods under a reading at every rate of a grid, judged on held-out examples.
+"""The search: methods under a reading at every step size of a grid, evaluated on held-out examples.
 
-Where the best rate of a method is the least or the largest of its grid, the grids of all methods of the reading grow
-there by one rate, twice at most, so that each has had as many trials.
+If the best step size of a method is the smallest or the largest of its grid, the grids of all methods of the reading
+grow there by one step size, at most twice, so that all methods have equally many trials.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,17 +24,17 @@ class Tried(NamedTuple):
     """The trials of a reading."""
 
     cells: list[Marked]
-    """Those that can be told so far."""
+    """The cells that are known so far."""
     best: dict[str, Best]
-    """Each method's best; empty until all cells stand in the ledger."""
+    """Each method's best; empty until all cells are in the ledger."""
 
 
 Chosen = dict[str, tuple[Reading, Best]]
-"""By method: how it is run, and at which rate."""
+"""By method: its reading and its step size."""
 
 
 def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], ledger: Ledger) -> Tried:
-    """The trials of these methods under a reading, and what came of them where all have been made."""
+    """Return the trials of these methods under a reading, and their results once all are done."""
     worth = partial(accuracy, most=reading.most(size))
     cells: list[Marked] = []
     means: dict[str, dict[float, float]] = {}
@@ -56,13 +56,13 @@ def tried(size: Size, folder: Path, reading: Reading, methods: Sequence[str], le
 
 
 def trials(size: Size, folder: Path, reading: Reading, method: str, rates: Iterable[float]) -> list[Marked]:
-    """A method at these rates, over the seeds of the search."""
+    """Return the cells of a method at these step sizes, over the seeds of the search."""
     seeds = trial_seeds(size.trial_seeds)
     return [trial(size, folder, reading, method, rate, seed) for rate in rates for seed in seeds]
 
 
 def trial(size: Size, folder: Path, reading: Reading, method: str, rate: float, seed: int) -> Marked:
-    """One trial, judged by examples that it does not learn from."""
+    """Return one trial, which is evaluated on examples that it does not learn from."""
     marks: dict[str, Any] = {"reading": reading.name(size), "method": method, "rate": rate, "seed": seed}
     keys = {**reading.keys(size, method), **common(size, folder, reading), **HELD_OUT}
     return marks, Cell(
@@ -71,7 +71,7 @@ def trial(size: Size, folder: Path, reading: Reading, method: str, rate: float, 
 
 
 def common(size: Size, folder: Path, reading: Reading) -> dict[str, Any]:
-    """Keys of a run that the methods share."""
+    """Return the keys of a run that the methods share."""
     return {
         "fleet": size.saved_fleet(folder, reading.slow_rate),
         "data": size.data,

@@ -1,7 +1,8 @@
-"""Which reading comes nearest to the paper's three numbers, each method at its best rate on held-out examples.
+"""Find the reading that is nearest to the paper's three numbers, with each method at its best step size.
 
-Under that one every method is tried at two rates more, on either side of its best. What is best after so many updates
-need not be best after so much time, so that each method has a rate for either.
+Step sizes are chosen on held-out examples. Under the nearest reading every method is tried at two more step sizes, one
+on either side of its best. What is best after some updates need not be best after some time, so each method has a step
+size for either.
 """
 
 from collections.abc import Mapping
@@ -28,32 +29,32 @@ FINER = sqrt(3)
 
 
 class Standing(NamedTuple):
-    """A reading and what comes of it."""
+    """A reading and its results."""
 
     reading: Reading
     """Which."""
     end: str
     """Where FedBuff is read."""
     best: Mapping[str, Best]
-    """By method; empty where it was not tried whole."""
+    """Results by method; empty if the trials are incomplete."""
 
     @property
     def distance(self) -> float:
-        """Sum of the distances from the paper's three numbers, in points."""
+        """Return the sum of the distances from the paper's three numbers, in percentage points."""
         if not self.best:
             return nan
         return sum(abs(self.best[one.name].accuracy - one.paper) for one in PAPER)
 
 
 def nearest(size: Size, folder: Path, ledger: Ledger) -> list[Standing]:
-    """The readings, the nearest first; those that were not tried whole at the end."""
+    """Return the readings, the nearest first; those with incomplete trials come last."""
     every = (_standing(size, folder, reading, end, ledger) for reading in readings() for end in reading.ends)
     found = [one for one in every if one is not None]
     return sorted(found, key=lambda one: (one.distance != one.distance, one.distance))
 
 
 def settled(size: Size, folder: Path, ledger: Ledger) -> Standing:
-    """The nearest reading, once all have been tried."""
+    """Return the nearest reading; raise an error unless all have been tried."""
     found = nearest(size, folder, ledger)
     left = list(dict.fromkeys(one.reading.name(size) for one in found if not one.best))
     if left:
@@ -64,7 +65,7 @@ def settled(size: Size, folder: Path, ledger: Ledger) -> Standing:
 
 
 def refined(size: Size, folder: Path, found: Standing, ledger: Ledger) -> Tried:
-    """The settled reading with finer rates: the cells, and each method's best of all of its rates."""
+    """Return the cells of the settled reading at finer step sizes, and each method's best of all."""
     cells = list(tried(size, folder, found.reading, THREE, ledger).cells)
     for method, best in found.best.items():
         for rate in (best.rate / FINER, best.rate * FINER):
@@ -75,7 +76,7 @@ def refined(size: Size, folder: Path, found: Standing, ledger: Ledger) -> Tried:
 
 
 def refined_in_time(size: Size, folder: Path, found: Standing, ledger: Ledger) -> Tried:
-    """The same cells, and each method's best by the time at which the first of all runs ends."""
+    """Return the same cells, and each method's best at the time at which the first of all runs ends."""
     made = refined(size, folder, found, ledger)
     if not made.best:
         return made
@@ -85,7 +86,7 @@ def refined_in_time(size: Size, folder: Path, found: Standing, ledger: Ledger) -
 
 
 def _standing(size: Size, folder: Path, reading: Reading, end: str, ledger: Ledger) -> Standing | None:
-    """None where FedBuff does not come as far as that."""
+    """Return a reading with its results; None if FedBuff does not get that far."""
     made = tried(size, folder, reading, THREE, ledger)
     if not made.best:
         return Standing(reading, end, {})
@@ -95,12 +96,12 @@ def _standing(size: Size, folder: Path, reading: Reading, end: str, ledger: Ledg
 
 
 def _buffers(cells: list[Marked], ledger: Ledger) -> float:
-    """The fewest that a run of FedBuff has filled."""
+    """Return the fewest buffers that a run of FedBuff has filled."""
     return min(ledger.curves[cell.hash][-1]["version"] for marks, cell in cells if marks["method"] == "fedbuff")
 
 
 def _best(size: Size, reading: Reading, end: str, cells: list[Marked], method: str, ledger: Ledger) -> Best:
-    """A method's best rate, where the reading reads it."""
+    """Return a method's best step size, at the point where the reading reads it."""
     if method == "fedbuff" and end != "end":
         axis = "version" if end == "buffers" else "received"
         return best_of(cells, method, ledger, partial(accuracy, axis=axis, most=size.steps))

@@ -1,4 +1,4 @@
-"""How large the experiment is: as in the paper, or small enough for a processor."""
+"""The size of the experiment: as in the paper, or small enough for a CPU."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,31 +14,31 @@ PERIOD = WAITING + INTERACTION
 
 @dataclass(frozen=True)
 class Size(HalfSlow):
-    """Numbers that the readings share."""
+    """Settings that the readings share."""
 
     steps: int
     """The paper's server steps, its CS steps."""
     buffer: int
     """Updates in FedBuff's buffer."""
     batch_size: int
-    """Examples of a gradient."""
+    """Number of examples per gradient."""
     data: str
     """The dataset."""
     model: str
     """The network, without its normalisation."""
     classes: int
-    """That a client holds."""
+    """Number of classes that a client holds."""
     augment: str
-    """What happens to images."""
+    """Augmentation of images."""
     precision: str
-    """Of a GPU."""
+    """Precision on a GPU."""
     trial_seeds: int
-    """Of every trial of the search."""
+    """Number of seeds of every trial of the search."""
     final_seeds: int
-    """Of the table."""
+    """Number of seeds of the table."""
 
     def network(self, norm: str) -> str:
-        """The network with a normalisation, where it has any."""
+        """Return the network with a normalisation, if it has one."""
         return self.model if self.model in UNNORMALISED else f"{self.model}(norm={norm})"
 
     @property
@@ -48,7 +48,9 @@ class Size(HalfSlow):
 
     @cache  # noqa: B019, one of very few
     def planned(self) -> tuple[int, float]:
-        """The planner's choice for this time: tasks, and a fast client's probability in units of the uniform one."""
+        """Return the planner's choice for this time: tasks, and a fast client's probability in units of the uniform
+        one.
+        """
         plan = make_plan(self.fleet(), goal(time=self.time)).plan
         return plan.concurrency, round(float(plan.sampling[0]) * self.clients, 6)
 

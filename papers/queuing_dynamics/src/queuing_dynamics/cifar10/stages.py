@@ -1,4 +1,4 @@
-"""What is trained, in the order in which one thing follows from the other.
+"""The stages of training, in the order in which they depend on each other.
 
 search       the readings of the paper                          refine       the settled one at finer rates
 table        the three methods under the settled reading        in-time      the same at rates chosen for a time
@@ -21,14 +21,16 @@ STAGES = ("search", "refine", "table", "in-time", "trials", "favourable")
 
 
 def ledger_of(stage: str, results: Path) -> Ledger:
-    """The ledger of a stage; those that share runs share one: all that choose by held-out examples, and both tables."""
+    """Return the ledger of a stage. Stages that share runs share one: all that choose by held-out examples, and both
+    tables.
+    """
     return Ledger.load(
         results / {"table": "table", "in-time": "table", "favourable": "favourable"}.get(stage, "search")
     )
 
 
 def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
-    """The cells of a stage, as far as the ledgers can tell."""
+    """Return the cells of a stage, as far as the ledgers determine them."""
     search = ledger_of("search", results)
     if stage == "search":
         return [cell for reading in readings() for cell in tried(size, work, reading, THREE, search).cells]
@@ -40,7 +42,7 @@ def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
 
 
 def chosen(stage: str, size: Size, work: Path, search: Ledger) -> Chosen:
-    """What the methods of a table are run at."""
+    """Return the settings of the methods of a table."""
     if stage == "favourable":
         return favourable(size, work, search)
     found = settled(size, work, search)

@@ -1,4 +1,4 @@
-"""TinyImageNet: five methods with ResNet18 over the same virtual time; the paper has a figure and no numbers.
+"""TinyImageNet: five methods with ResNet18 over the same simulated time; the paper has a figure and no numbers.
 
 methods     what is compared
 stages      what is trained, and in which order

@@ -1,8 +1,8 @@
-"""TinyImageNet: FedAvg, FedBuff, FAVANO, AsyncSGD and Generalized AsyncSGD with ResNet18, over the same virtual time.
+"""TinyImageNet: FedAvg, FedBuff, FAVANO, AsyncSGD and Generalized AsyncSGD with ResNet18, over the same time.
 
-The paper shows curves and prints no numbers, and leaves open most of what was run: there is nothing to agree with. The
-full size is trained on a GPU; its ledgers are kept with this package, and tables and picture are made from them. Fast,
-all of it is trained on digits with ten clients, which tests the way and not the paper.
+The paper shows curves and prints no numbers, and leaves open most of what was run, so there is nothing to agree with.
+The full size is trained on a GPU; its ledgers are kept with this package, and tables and picture are made from them.
+With `fast`, everything is trained on digits with ten clients, which tests the code and not the paper.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ Runs = dict[str, dict[int, EndedCell]]
 
 
 def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
-    """Tables, picture and claims, from kept results or from a small training."""
+    """Make tables, a picture and claims, from kept results or from a small training."""
     with TemporaryDirectory(prefix=".runs-", dir=folder) as work:
         if not fast:
             return made(FULL, Path(work), KEPT, folder)
@@ -43,7 +43,7 @@ def run(folder: Path, fast: bool, watch: Watch) -> list[Claim]:
 
 
 def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
-    """All that is made from the ledgers of a size."""
+    """Make everything from the ledgers of a size, and return the claims."""
     TRAINING.check(size, work, results)
     best = tuned(size, work, results)
     runs = ledger_of("table", results).by_method(cells_of("table", size, work, results))
@@ -55,12 +55,12 @@ def made(size: Size, work: Path, results: Path, folder: Path) -> list[Claim]:
 
 
 def ends(size: Size, runs: Mapping[int, EndedCell]) -> list[float]:
-    """Accuracy of each run over the last part of the time, in percent; NaN of one that diverged."""
+    """Return the accuracy of each run over the last part of the time, in percent; NaN if it diverged."""
     return [nan if one.diverged else 100 * accuracy_in_time(one.rows, size.time) for one in runs.values()]
 
 
 def _rates(size: Size, work: Path, ledger: Ledger, best: Mapping[str, Tuned]) -> list[dict[str, Any]]:
-    """All that was tried and the accuracy on held-out examples, in percent."""
+    """Return everything that was tried, and the accuracy on held-out examples in percent."""
     worth = partial(accuracy_in_time, end=size.time)
     rows = []
     for marks, cell in trials(size, work):
@@ -81,7 +81,7 @@ def _draw(size: Size, runs: Runs, path: Path) -> None:
 
 
 def _claim(size: Size, method: str, every: Runs, best: Tuned) -> Claim:
-    """What a method comes to, and what that took; the paper has no number to hold it against."""
+    """Return a claim on the result of a method and its cost; the paper has no number to compare it with."""
     runs, values = every[method], np.array(ends(size, every[method]))
     error = values.std(ddof=1) / sqrt(len(values)) if len(values) > 1 else nan
     gone = sum(one.diverged for one in runs.values())
@@ -95,11 +95,12 @@ def _claim(size: Size, method: str, every: Runs, best: Tuned) -> Claim:
         note=f"{steps}rate {best.rate:g}{EDGES[best.edge]}; {took['gradients']:.0f} gradients computed, "
         f"{took['received']:.0f} updates received and {took['version']:.0f} server steps, on average over "
         f"{len(runs)} seeds" + (f", {gone} of which diverged" if gone else "") + _less(size, method, every),
+        short=f"accuracy of {TITLES[method]}",
     )
 
 
 def _less(size: Size, method: str, every: Runs) -> str:
-    """How far from AsyncSGD a method is, seed by seed, with the interval of the mean."""
+    """Return the difference of a method from AsyncSGD, paired by seed, with the interval of the mean."""
     if method == BASELINE:
         return ""
     mine, theirs = (ends(size, every[name]) for name in (method, BASELINE))

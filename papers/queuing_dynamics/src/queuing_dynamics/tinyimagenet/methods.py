@@ -1,10 +1,10 @@
-"""The five methods as keys of a run, and what each is tried at.
+"""The five methods as keys of a run, and the settings that each is tried with.
 
 The paper states a learning rate of 0.001 and no optimiser; nor does it state how many tasks are in flight, nor the
-local steps of the methods that have some. So each method has a grid of rates that suits it: larger where the server
-moves by a mean of many gradients, smaller where every single one is a step. FedAvg and FAVANO have a grid of local
-steps as well, and a wider one of rates, since few steps want a larger rate. The server's interaction time is charged
-where it acts by the clock (FAVANO) or in rounds (FedAvg); the others run as a network of queues.
+local steps of the methods that have some. So each method has a grid of step sizes that suits it: larger ones if the
+server steps by a mean of many gradients, smaller ones if every gradient is a step. FedAvg and FAVANO also have a grid
+of local steps, and a wider one of step sizes, since few local steps need a larger step size. The server's interaction
+time counts if it acts at fixed times (FAVANO) or in rounds (FedAvg); the other methods run as a network of queues.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ TITLES = {
     "asyncsgd": "AsyncSGD",
     "generalized": "Generalized AsyncSGD",
 }
-"""The methods, as the paper calls them."""
+"""The methods, with the paper's names."""
 METHODS = tuple(TITLES)
 RATES = {
     "fedavg": (0.01, 0.03, 0.1, 0.3, 1.0),
@@ -32,16 +32,16 @@ RATES = {
 
 
 LOCAL = ("fedavg", "favano")
-"""Those whose tasks have local steps."""
+"""Methods whose tasks have local steps."""
 
 
 def local_steps(size: Size, method: str) -> tuple[int, ...]:
-    """That a method is tried at."""
+    """Return the numbers of local steps that a method is tried with."""
     return size.local_steps if method in LOCAL else (1,)
 
 
 def keys(size: Size, folder: Path, method: str, steps: int) -> dict[str, Any]:
-    """Of a run of a method with so many local steps, but for its rate and its seed."""
+    """Return the keys of a run of a method with this many local steps, without its step size and seed."""
     return {
         **algorithm(size, method),
         "local_steps": steps,
@@ -57,7 +57,7 @@ def keys(size: Size, folder: Path, method: str, steps: int) -> dict[str, Any]:
 
 
 def algorithm(size: Size, method: str) -> dict[str, Any]:
-    """A method, with its tasks in flight; with FAVANO every client has one."""
+    """Return a method with its tasks in flight; with FAVANO every client has one."""
     calls = f"contacts={size.contacts}, waiting={WAITING:g}, interaction={INTERACTION:g}"
     known: dict[str, dict[str, Any]] = {
         "fedavg": {"algorithm": f"fedavg(interaction={INTERACTION:g})", "concurrency": size.round},

@@ -1,4 +1,4 @@
-"""How large the experiment is: as far as the paper states it, or small enough for a processor."""
+"""The size of the experiment: as far as the paper states it, or small enough for a CPU."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ from queuing_dynamics.fleets import HalfSlow
 
 @dataclass(frozen=True)
 class Size(HalfSlow):
-    """Numbers that the methods share."""
+    """Settings that the methods share."""
 
     time: float
-    """Virtual time of a run."""
+    """Simulated time of a run."""
     batch_size: int
-    """Examples of a gradient; not stated in the paper."""
+    """Number of examples per gradient; not stated in the paper."""
     data: str
     """The dataset."""
     model: str
     """The network."""
     augment: str
-    """What happens to images."""
+    """Augmentation of images."""
     precision: str
-    """Of a GPU."""
+    """Precision on a GPU."""
     tasks: int
-    """In flight, of the methods that keep them there; not stated."""
+    """Tasks in flight, for methods that keep a number of them; not stated."""
     buffer: int
     """Updates in FedBuff's buffer."""
     round: int
@@ -30,13 +30,13 @@ class Size(HalfSlow):
     contacts: int
     """Clients that FAVANO calls in a period; not stated."""
     local_steps: tuple[int, ...]
-    """Tried for a task of FedAvg, and as the most of one of FAVANO; not stated."""
+    """Local steps to try for a task of FedAvg, and as the most for one of FAVANO; not stated."""
     trial_seeds: int
-    """Of every rate tried."""
+    """Number of seeds of every step size tried."""
     final_seeds: int
-    """Of the table; not stated."""
+    """Number of seeds of the table; not stated."""
     caution: str
-    """What a reader should know of the numbers."""
+    """A note that a reader of the numbers should know."""
 
 
 FULL = Size(

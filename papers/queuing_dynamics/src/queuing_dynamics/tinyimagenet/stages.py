@@ -1,6 +1,6 @@
-"""What is trained, in the order in which one thing follows from the other.
+"""The stages of training, in the order in which they depend on each other.
 
-trials   every method at every setting of its grid, judged on held-out examples
+trials   every method at every setting of its grid, evaluated on held-out examples
 table    each method at its best, over fresh seeds, on the test set
 """
 
@@ -21,30 +21,30 @@ STAGES = ("trials", "table")
 
 
 class Tuned(NamedTuple):
-    """A method, and what it is run at."""
+    """A method, and its settings."""
 
     method: str
     """Its name."""
     local_steps: int
-    """Of a task, at most."""
+    """Most local steps per task."""
     rate: float
     """The rate."""
     edge: str = ""
-    """`lower` or `upper` where this is the least or the largest rate that was tried with these local steps."""
+    """`lower` or `upper` if the step size is the smallest or the largest that was tried with these local steps."""
 
 
 def ledger_of(stage: str, results: Path) -> Ledger:
-    """The ledger of a stage."""
+    """Return the ledger of a stage."""
     return Ledger.load(results / stage)
 
 
 def cells_of(stage: str, size: Size, work: Path, results: Path) -> list[Marked]:
-    """The cells of a stage; those of the table follow from the trials."""
+    """Return the cells of a stage; those of the table depend on the trials."""
     return trials(size, work) if stage == "trials" else finals(size, work, tuned(size, work, results))
 
 
 def trials(size: Size, work: Path) -> list[Marked]:
-    """Every method with all its local steps at every rate."""
+    """Return every method with all its numbers of local steps at every step size."""
     return [
         _run(size, work, Tuned(method, steps, rate), seed, HELD_OUT)
         for method in METHODS
@@ -55,12 +55,12 @@ def trials(size: Size, work: Path) -> list[Marked]:
 
 
 def finals(size: Size, work: Path, best: dict[str, Tuned]) -> list[Marked]:
-    """Every method at its best: it learns from all training examples and is judged by the test set."""
+    """Return every method at its best; it learns from all training examples and is evaluated on the test set."""
     return [_run(size, work, best[method], seed, {}) for method in METHODS for seed in range(size.final_seeds)]
 
 
 def tuned(size: Size, work: Path, results: Path) -> dict[str, Tuned]:
-    """The best local steps and rate of each method, by its accuracy over the last part of the time."""
+    """Return the best local steps and step size of each method, by its accuracy over the last part of the time."""
     cells, ledger = trials(size, work), ledger_of("trials", results)
     left = len(ledger.missing(cells))
     if left:
@@ -69,7 +69,7 @@ def tuned(size: Size, work: Path, results: Path) -> dict[str, Tuned]:
 
 
 def _best(size: Size, method: str, cells: list[Marked], ledger: Ledger) -> Tuned:
-    """The best rate with each number of local steps, and of these the best."""
+    """Return the best over the best step sizes with each number of local steps."""
     worth = partial(accuracy_in_time, end=size.time)
     by_steps = {
         steps: best_of([one for one in cells if one[0]["local_steps"] == steps], method, ledger, worth)
