@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 KERNELS_READY := $(VENV)/.kernels-ready
+DOCS_READY := $(VENV)/.docs-ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test test-slow check format bench mutants clean help
+.PHONY: demo test test-slow check format bench mutants docs dist clean help
 
 help:
 	@echo "make demo       analyse and simulate the paper's fleets; writes demo-out/"
@@ -15,6 +17,8 @@ help:
 	@echo "make test-slow  the long tests"
 	@echo "make bench      speed beside peers, as ratios measured in one run"
 	@echo "make mutants    a sample of small errors, to see which of them no test notices (ROOM=planner)"
+	@echo "make docs       the documentation as a site, in docs-out/; broken links are errors"
+	@echo "make dist       the wheel and the sdist, in dist/"
 
 $(READY): pyproject.toml papers/queuing_dynamics/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sojourn needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; call make PYTHON=python3.11")'
@@ -28,6 +32,10 @@ $(BENCH_READY): $(READY) benchmarks/requirements.txt
 
 $(KERNELS_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[kernels]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 demo: $(READY)
@@ -46,7 +54,7 @@ format: $(READY)
 test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(KERNELS_READY)
+test-slow: $(KERNELS_READY) $(DOCS_READY)
 	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(BENCH_READY)
@@ -55,5 +63,12 @@ bench: $(BENCH_READY)
 mutants: $(READY)
 	$(BIN)/python tests/mutants.py $(or $(ROOM),planner)
 
+docs: $(DOCS_READY)
+	$(BIN)/python -m mkdocs build
+
+dist: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling
+	$(BIN)/python -m hatchling build
+
 clean:
-	rm -rf $(VENV) demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-out docs-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
