@@ -217,4 +217,4 @@ def test_a_small_one_runs_is_not_run_twice_and_makes_a_page(tmp_path):
     )
     held = subprocess.run([*words, "train", "digits", "20to1", *where], capture_output=True, text=True, timeout=100)
     assert held.returncode != 0
-    assert "no predictions yet for 4 cells held out" in held.stderr
+    assert "no predictions yet for 4 held-out cells" in held.stderr

@@ -17,27 +17,27 @@ def run(name: str) -> str:
     return done.stdout
 
 
-def test_the_law_of_ones_own_passes_its_check_and_is_simulated():
+def test_the_law_of_your_own_passes_its_check_and_is_simulated():
     said = run("own_law.py")
     assert "the parts of Lomax agree" in said
     assert "lomax(alpha=3): scv 3, throughput 4." in said  # exponential service: 100 / 19 = 5.26
 
 
-def test_the_dispatcher_of_ones_own_keeps_more_clients_busy_than_random_routing():
+def test_the_dispatcher_of_your_own_keeps_more_clients_busy_than_random_routing():
     said = run("own_dispatcher.py").splitlines()
     rates = [float(line.split("throughput ")[1].split()[0]) for line in said if "throughput" in line]
     assert rates[0] == pytest.approx(20 * 40 / 59, rel=0.02)  # the exact throughput of 20 equal clients with 40 tasks
     assert rates[1] > 1.2 * rates[0]
 
 
-def test_the_objective_of_ones_own_samples_fast_clients_more_and_stale_ones_less():
+def test_the_objective_of_your_own_samples_fast_clients_more_and_stale_ones_less():
     said = run("own_objective.py").splitlines()
     ratios = [float(line.split("sampled ")[1].split()[0]) for line in said]
     assert ratios[0] > ratios[1] > 1
 
 
 @pytest.mark.slow
-def test_the_algorithm_of_ones_own_has_every_property():
+def test_the_algorithm_of_your_own_has_every_property():
     assert run("own_algorithm.py").count("has every property") == 2
 
 
@@ -51,13 +51,13 @@ def train(tmp_path, *words):
 
 
 @pytest.mark.slow
-def test_the_algorithm_of_ones_own_is_trained_by_name(tmp_path):
+def test_the_algorithm_of_your_own_is_trained_by_name(tmp_path):
     told, _ = train(tmp_path, "--algorithm", "own_algorithm:Averaged(share=0.3)", "--steps", "200")
     assert told["accuracy"] > 0.5
 
 
 @pytest.mark.slow
-def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
+def test_text_of_your_own_is_learnt_by_an_embedding_of_your_own(tmp_path):
     said = run("own_text.py")
     assert "letters: 320 lines of int64, 10 writers" in said
     words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters(width=16)", "--step-size", "2"]
@@ -67,7 +67,7 @@ def test_text_of_ones_own_is_learnt_by_an_embedding_of_ones_own(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_partition_of_ones_own_is_taken_and_the_owners_left_out_are_said(tmp_path):
+def test_a_partition_of_your_own_is_taken_and_the_owners_left_out_are_reported(tmp_path):
     words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters", "--steps", "10"]
     _, said = train(tmp_path, *words, "--partition", "own_text:by_half(most=0.6)")
-    assert "the owners of the dataset's examples are left out" in said
+    assert "the dataset's owners are not used" in said
