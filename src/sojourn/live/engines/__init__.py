@@ -1,0 +1,1 @@
+"""Engines: how tasks reach clients and updates come back; one folder or file per engine."""
