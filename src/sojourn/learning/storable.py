@@ -19,8 +19,12 @@ from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.shown import quoted
 from sojourn.values import LARGEST
 
-# modules of classes in older checkpoints, which named them by module
-_MOVED = {"sojourn.train.algorithms.": "sojourn.learning.algorithms.", "sojourn.train.": "sojourn.learning.replay."}
+# modules of classes in older checkpoints, which named them by module; one after the other
+_MOVED = {
+    "sojourn.train.algorithms.": "sojourn.learning.algorithms.",
+    "sojourn.train.": "sojourn.learning.replay.",
+    "sojourn.learning.replay.replay:Pinned": "sojourn.learning.replay.server:Pinned",
+}
 Kind = TypeVar("Kind", bound=type)
 
 _BY_NAME: dict[str, type] = {}
@@ -67,7 +71,6 @@ def class_of(name: str) -> type:
     for before, now in _MOVED.items():
         if name.startswith(before):
             name = now + name.removeprefix(before)
-            break
     if name not in _BY_NAME:
         raise ValueError(f"it names the class {name!r}, which no algorithm here has declared")
     return _BY_NAME[name]

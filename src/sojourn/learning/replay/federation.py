@@ -10,6 +10,7 @@ from sojourn.errors import InvalidInput
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.partition import Partition
 from sojourn.learning.execute.examples import Examples
+from sojourn.learning.execute.executor import Job
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.execute.losses import Metric
 from sojourn.learning.replay.batches import Batches
@@ -61,6 +62,15 @@ class Federation:
     def clients(self) -> int:
         """Number of clients."""
         return self.partition.clients
+
+    def job(self, client: int, nth: int, start: Tensor, stats: Tensor | None, steps: int, step_size: float) -> Job:
+        """Return the local work of a client's nth task from the model `start`; `steps` is ignored where local work is
+        counted in epochs.
+        """
+        most = self.local.steps_of(self.batches.held[client])
+        doing = most if self.local.epochs is not None else steps
+        rows = list(self.batches.of(client, nth, doing, most))
+        return Job(start, stats, rows, step_size, self.keys(client, nth))
 
     def short_batches(self) -> NDArray[np.int64]:
         """Clients that hold fewer examples than a batch, so that each of their batches holds all of them."""

@@ -99,6 +99,10 @@ class Local:
             return self.steps
         return self.epochs * ceil(examples / min(self.batch_size, examples))
 
+    def step_size_at(self, step: int, time: float) -> float:
+        """Return the step size of the local steps of a task that is dispatched at a server step and a time."""
+        return self.step_size * self.schedule.factor(step, time)
+
     @property
     def plain(self) -> bool:
         """Whether a single step is just a plain gradient."""

@@ -6,40 +6,22 @@ name.
 """
 
 from collections.abc import Set
-from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from sojourn.correction import Correction, correction_of
-from sojourn.errors import SojournError, UnreadableFile
-from sojourn.fleet import Fleet
-from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
+from sojourn.errors import UnreadableFile
+from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, run_courses
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
+from sojourn.learning.replay.server import Diverged, Pinned, Server, Tally
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
 from sojourn.learning.storable import check, storable
 from sojourn.trace import Trace
 
-STATS_SHARE = 0.1  # weight of a client's statistics in the server's, each time it sends them
-
-
-class Diverged(SojournError):
-    """An update or a model is not finite."""
-
-
-@storable("pinned")
-class Pinned(NamedTuple):
-    """What a task in flight carries."""
-
-    sent: Sent
-    """The model."""
-    stats: Tensor | None
-    """Its statistics; None = it has none."""
+__all__ = ["Diverged", "Pinned", "Ready", "Replay", "Tally"]
 
 
 @storable("ready")
@@ -52,29 +34,7 @@ class Ready(NamedTuple):
     """Its update."""
 
 
-@dataclass
-class Tally:
-    """The costs of a run so far."""
-
-    received: int = 0
-    """Updates received."""
-    gradients: int = 0
-    """Number of stochastic gradients computed."""
-    unused: int = 0
-    """Number of these that belong to updates which the algorithm did not use."""
-    lost: int = 0
-    """Number of tasks that never came back."""
-    bits_up: int = 0
-    """Bits sent by clients."""
-    bits_down: int = 0
-    """Bits sent to clients."""
-    worked: int = 0
-    """Number of tasks that did a local step."""
-    loss: float = 0.0
-    """Sum of their training losses."""
-
-
-class Replay:
+class Replay(Server):
     """A run of an algorithm along a trace, or along the simulator as it runs, which is advanced step by step."""
 
     def __init__(
@@ -86,40 +46,16 @@ class Replay:
         executor: Executor | None = None,
         total: float = inf,
     ) -> None:
-        self.algorithm, self.federation, self.setting = algorithm, federation, setting
+        super().__init__(algorithm, federation.first, federation.first_stats, setting)
+        self.federation = federation
         self.executor = executor or OneByOne(federation.model, federation.examples, federation.local)
         self.total = total  # number of updates of the whole run
-        self.fleet: Fleet = setting.fleet
         self._timeline = Recorded(timeline) if isinstance(timeline, Trace) else timeline
-        self._down, self._up = algorithm.bits_each_way(federation.model.size + federation.model.stats.numel())
         self.ended = 0
-        self.time = 0.0
-        self.state: Any = algorithm.init(federation.first, setting)
-        self.stats = federation.first_stats
         self.kept: dict[int, Any] = {}
         self.pending: dict[Name, Pinned] = {}
         self.ready: dict[Name, Ready] = {}
-        self.spoilt = False  # an update that is not finite was found only after it was applied
-        self._unsettled: list[tuple[Ended, Tensor, Tensor]] = []
-        self.tally = Tally()
-        self.staleness = np.zeros(self.fleet.groups, dtype=np.int64)
-        self.between = np.zeros(self.fleet.groups, dtype=np.int64)
-        self.arrivals = np.zeros(self.fleet.groups, dtype=np.int64)
-        self._group: list[int] = self.fleet.group_of_client.tolist()
-        self._weight: list[float] = setting.weights.tolist()
-        self.correction = Correction(correction_of(algorithm, setting.plan), setting.weights, setting.share)
         self._fresh = True
-
-    @property
-    def received(self) -> int:
-        """Number of updates received so far."""
-        return self.tally.received
-
-    @property
-    def params(self) -> Tensor:
-        """The server's model."""
-        params: Tensor = self.state.params
-        return params
 
     @property
     def done(self) -> bool:
@@ -169,45 +105,21 @@ class Replay:
         first = {name[0]: name[1] for name in sorted(self.pending, reverse=True)}
         return [task for task in tasks if first[task.name[0]] == task.name[1]]
 
-    def settle(self) -> None:
-        """Add the losses of the last updates and check that these were finite, if the device had
-        not reported that yet.
-        """
-        if not self._unsettled:
-            return
-        tasks, norms, losses = zip(*self._unsettled, strict=True)
-        self._unsettled = []
-        self.tally.loss = sum(torch.stack(losses).tolist(), self.tally.loss)
-        for task, norm in zip(tasks, torch.stack(norms).tolist(), strict=True):
-            self._check(task, norm)
-
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the run, as a tree of tensors and plain values."""
-        self.settle()
+        flying = {"pending": dict(self.pending), "ready": dict(self.ready)}
         return {
+            **super().snapshot(),
             "ended": self.ended,
-            "time": self.time,
-            "state": self.state,
-            "stats": self.stats,
             "kept": dict(self.kept),
-            "pending": {} if self.done else dict(self.pending),
-            "ready": {} if self.done else dict(self.ready),
-            "tally": asdict(self.tally),
-            "staleness": tuple(self.staleness.tolist()),
-            "between": tuple(self.between.tolist()),
-            "arrivals": tuple(self.arrivals.tolist()),
-            "corrected": self.correction.seen,
+            **({"pending": {}, "ready": {}} if self.done else flying),
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Go from the beginning to the point at which a snapshot was taken."""
-        self._check_tree(tree)
-        self.ended, self.time, self.state, self.stats = (tree[key] for key in ("ended", "time", "state", "stats"))
-        self.kept, self.pending, self.tally = dict(tree["kept"]), dict(tree["pending"]), Tally(**tree["tally"])
-        self.ready = dict(tree["ready"])
-        self.correction.seen = tree.get("corrected", (0, 0.0))  # older checkpoints have none
-        for key in ("staleness", "between", "arrivals"):
-            setattr(self, key, np.array(tree[key], dtype=np.int64))
+        super().restore(tree)
+        self.ended, self.kept = tree["ended"], dict(tree["kept"])
+        self.pending, self.ready = dict(tree["pending"]), dict(tree["ready"])
         self._fresh = self.ended == 0 and not self.pending
         if not self._fresh:
             self._timeline.skip(self.ended)
@@ -216,20 +128,14 @@ class Replay:
         """Refuse a tree that is not a snapshot of this run: values of other kinds, models of
         another size, other tasks.
         """
-        counts, plain = dict[str, int | float], tuple[int, ...]
-        kinds = {"ended": int, "time": float, "state": type(self.state), "stats": Tensor, "kept": dict[int, Any]}
-        kinds |= {"pending": dict[Name, Pinned], "ready": dict[Name, Ready], "tally": counts}
-        if "corrected" in tree:  # older checkpoints have none
-            kinds["corrected"] = tuple[int, float]
-        check(tree, {**kinds, "staleness": plain, "between": plain, "arrivals": plain})
+        kinds = {"ended": int, "kept": dict[int, Any], "pending": dict[Name, Pinned], "ready": dict[Name, Ready]}
+        check(tree, kinds)
+        super()._check_tree(tree)
         pinned, ready = tree["pending"].values(), tree["ready"].values()
-        models = [tree["state"].params, *(one.sent.params for one in pinned), *(one.start for one in ready)]
+        models = [*(one.sent.params for one in pinned), *(one.start for one in ready)]
         models += [vector for one in ready for vector in (one.update.gradient, one.update.delta) if vector is not None]
         whole = (
             all(one.shape == self.params.shape and one.dtype == self.params.dtype for one in models),
-            tree["stats"].shape == self.stats.shape,
-            all(len(tree[key]) == self.fleet.groups for key in ("staleness", "between", "arrivals")),
-            tree["tally"].keys() == asdict(self.tally).keys(),
             tree["ready"].keys() <= tree["pending"].keys(),
             all(one.update.loss.numel() == 1 for one in ready),
         )
@@ -247,74 +153,18 @@ class Replay:
     def _receive(self, task: Ended, pinned: Pinned, ready: Ready) -> None:
         client = task.name[0]
         kept, update = self.algorithm.finish(self.kept.get(client), pinned.sent, ready.start, ready.update)
-        self._note(task, update)
+        self.receive(task, pinned.sent, update)
         if kept is not None:
             self.kept[client] = kept
-        arrival = Arrival(
-            client=client,
-            step=task.step,
-            dispatched_step=task.dispatched_step,
-            time=task.time,
-            prob=task.prob,
-            weight=self._weight[client],
-            sent=pinned.sent,
-            update=update,
-            factor=self.correction.factor(client, task.prob),
-        )
-        behind = self.state.version - pinned.sent.version
-        self.state, info = self.algorithm.apply(self.state, arrival)
-        self._count(arrival, info, behind)
-        if update.stats is not None:
-            self.stats = torch.lerp(self.stats, update.stats, STATS_SHARE)
-        self.tally.received += 1
-        self.time = arrival.time
-        if task.closes:
-            self.state = self.algorithm.tick(self.state)
 
     def _job(self, task: Ended) -> Job:
         """Return the local work of a task."""
-        client, nth = task.name
-        pinned, federation, local = self.pending[task.name], self.federation, self.federation.local
-        most = local.steps_of(federation.batches.held[client])
-        steps = most if local.epochs is not None else task.work
-        step_size = local.step_size * local.schedule.factor(task.dispatched_step, task.dispatched_at)
-        start, scale = self.algorithm.start(self.kept.get(client), pinned.sent)
-        rows = list(federation.batches.of(client, nth, steps, most))
-        return Job(start, pinned.stats, rows, step_size * scale, federation.keys(client, nth))
-
-    def _note(self, task: Ended, update: Update) -> None:
-        """Check an update's size and loss; later if they are on a device that must not be waited for."""
-        vector = update.gradient if update.gradient is not None else update.delta
-        assert vector is not None
-        norm = torch.dot(vector, vector)
-        if vector.is_cuda:
-            self._unsettled.append((task, norm, update.loss))
-            return
-        self._check(task, norm.item())
-        self.tally.loss += update.loss.item()
-
-    def _check(self, task: Ended, norm: float) -> None:
-        if not isfinite(norm):
-            self.spoilt = self.tally.received > task.step
-            client, nth = task.name
-            raise Diverged(
-                f"the update of client {client} ('{self.fleet.client_name(client)}'), its task {nth}, is not finite at "
-                f"step {task.step}; lower the step sizes, or clip"
-            )
-
-    def _count(self, arrival: Arrival, info: Info, behind: int) -> None:
-        tally, group = self.tally, self._group[arrival.client]
-        tally.gradients += arrival.update.steps
-        tally.unused += 0 if info.used else arrival.update.steps
-        tally.bits_up += self._up
-        tally.worked += arrival.update.steps > 0
-        self.staleness[group] += behind
-        self.between[group] += arrival.staleness
-        self.arrivals[group] += 1
+        pinned, local = self.pending[task.name], self.federation.local
+        start, scale = self.algorithm.start(self.kept.get(task.name[0]), pinned.sent)
+        step_size = local.step_size_at(task.dispatched_step, task.dispatched_at) * scale
+        return self.federation.job(*task.name, start, pinned.stats, task.work, step_size)
 
     def _dispatch(self) -> None:
         """Pin the tasks that are sent with the present model."""
-        stats = self.stats if self.stats.numel() else None
         for name in self._timeline.leaving():
-            self.pending[name] = Pinned(self.algorithm.send(self.state, name[0]), stats)
-            self.tally.bits_down += self._down
+            self.pending[name] = self.send(name)
