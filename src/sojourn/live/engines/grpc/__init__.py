@@ -1,0 +1,1 @@
+"""The gRPC engine: clients dial in, pull tasks and push updates."""

@@ -1,0 +1,70 @@
+"""Who may join: names and numbers of clients, and tokens that belong to certificates."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from sojourn.errors import SojournError
+from sojourn.shown import quoted
+
+if TYPE_CHECKING:
+    from sojourn.live.keys import Registry
+
+LONGEST = 200  # characters of a client's name
+BEARER = "Bearer "
+CERTIFICATE = "x509_pem_cert"
+CODE = grpc.StatusCode
+
+
+class Refused(Exception):
+    """A call is refused with a status code and a sentence."""
+
+    def __init__(self, code: grpc.StatusCode, reason: str, client: str | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.client = client
+        """Name of the client that it is about; None = unknown."""
+
+
+class Admission:
+    """Numbers of clients by name, and the check of every call."""
+
+    def __init__(self, names: Mapping[str, int], open_slots: Iterable[int], registry: "Registry | None") -> None:
+        self.names = dict(names)
+        """Number of each client."""
+        self._slots = [slot for slot in dict.fromkeys(open_slots) if slot not in set(self.names.values())][::-1]
+        self._registry = registry
+        self._expelled: dict[int, str] = {}
+
+    def identity(self, context: Any) -> str:
+        """Return to whom the token of a call belongs; "" without keys."""
+        if self._registry is None:
+            return ""
+        token = next((str(value) for key, value in context.invocation_metadata() if key == "authorization"), None)
+        token = token.removeprefix(BEARER) if token is not None and token.startswith(BEARER) else None
+        certificate = next(iter(context.auth_context().get(CERTIFICATE, ())), None)
+        try:
+            return self._registry.name_of(token, certificate)
+        except SojournError as error:
+            raise Refused(CODE.UNAUTHENTICATED, str(error), getattr(error, "client", None)) from None
+
+    def number(self, name: str, identity: str) -> int:
+        """Return the number of a client that joins. The owner of a token may join as NAME, and as NAME/ANYTHING."""
+        if identity and name != identity and not name.startswith(f"{identity}/"):
+            reason = f"the token belongs to {identity}, it cannot join as {name}; join as {identity} or {identity}/..."
+            raise Refused(CODE.PERMISSION_DENIED, reason)
+        if name not in self.names:
+            if not self._slots or not 1 <= len(name) <= LONGEST or not name.isprintable():
+                reason = f"the run does not know a client named {quoted(name)}; check the name, or add it to the run"
+                raise Refused(CODE.PERMISSION_DENIED, reason)
+            self.names = self.names | {name: self._slots.pop()}  # a new mapping: other threads may read the old one
+        number = self.names[name]
+        if number in self._expelled:
+            raise Refused(CODE.PERMISSION_DENIED, f"the client {name} was expelled: {self._expelled[number]}")
+        return number
+
+    def expel(self, number: int, reason: str) -> None:
+        """Admit a client no more."""
+        self._expelled[number] = reason

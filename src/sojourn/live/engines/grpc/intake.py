@@ -1,0 +1,87 @@
+"""Intake: the form of an update is checked before it reaches the loop."""
+
+import time
+from math import isfinite
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sojourn.learning.replay.local import Update
+from sojourn.live.engine import Arrived, TaskName, Work
+from sojourn.live.engines.grpc import federation_pb2 as pb
+from sojourn.live.engines.grpc.member import Member, Parcel
+from sojourn.live.engines.grpc.wire import CHUNK, HEAD, WHOLE, Assembly, finite
+
+MOST_STEPS = 2**31  # local steps of an update
+
+
+class Limits(NamedTuple):
+    """What a server bears."""
+
+    message: int = WHOLE + 2 * HEAD
+    """Bytes of a message at most."""
+    partial: int = 4
+    """Updates of one client that may be there in parts."""
+    waiting: int = 256
+    """Events that may wait for the loop; further pushes are answered later."""
+
+
+class Intake:
+    """Puts updates together and checks them."""
+
+    def __init__(self, work: Work, dtype: torch.dtype, partial: int) -> None:
+        self._work, self._dtype, self._partial = work, dtype, partial
+        self._size = (work.parameters + work.statistics) * dtype.itemsize
+
+    def take(self, member: Member, name: TaskName, request: Any, data: memoryview) -> tuple[Tensor | None, str]:
+        """Take a part of an update; return its numbers as soon as they are complete, and the rule that it breaks."""
+        if name not in member.handed:
+            return None, "the client does not have this task"
+        wrong = self._broken_rule(request, member.handed[name])
+        if not wrong and name not in member.partial and len(member.partial) >= self._partial:
+            wrong = f"at most {self._partial} updates may be on their way in parts"
+        if wrong:
+            return None, wrong
+        assembly = member.partial.pop(name, None) or Assembly(self._size, self._dtype, WHOLE, CHUNK)
+        if not assembly.put(request.offset, data):
+            return None, f"{data.nbytes} bytes at {request.offset} are no part of an update of {self._size} bytes"
+        if assembly.missing:
+            member.partial[name] = assembly
+            return None, ""
+        return assembly.tensor, "" if finite(assembly.tensor) else "an update must have finite numbers only"
+
+    def _broken_rule(self, request: Any, parcel: Parcel | None) -> str:
+        """Return which rule the facts of an update break; "" = none."""
+        seconds, size = (request.service, request.held), request.step_size
+        rules = [
+            (request.kind in (pb.KIND_GRADIENT, pb.KIND_DELTA), f"the kind {request.kind} of an update is not known"),
+            (request.size == self._size, f"an update must have {self._size} bytes, got {request.size}"),
+            (request.steps < MOST_STEPS, f"the steps of an update must be below {MOST_STEPS}, got {request.steps}"),
+            (_right_step_size(request, parcel), f"an update must have the step size of its task, got {size}"),
+            (isfinite(request.loss), f"the loss must be finite, got {request.loss}"),
+            (all(isfinite(one) and one >= 0 for one in seconds), f"seconds must be finite and positive, got {seconds}"),
+        ]
+        return next((reason for kept, reason in rules if not kept), "")
+
+    def arrived(self, name: TaskName, request: Any, numbers: Tensor) -> Arrived:
+        """Return the event for a complete update."""
+        vector, stats = numbers[: self._work.parameters], numbers[self._work.parameters :]
+        plain = request.kind == pb.KIND_GRADIENT
+        update = Update(
+            vector if plain else None,
+            None if plain else vector,
+            request.step_size,
+            request.steps,
+            torch.tensor(request.loss, dtype=self._dtype),
+            stats.clone() if self._work.statistics else None,
+        )
+        return Arrived(name, update, request.service, request.held, time.monotonic(), self._size)
+
+
+def _right_step_size(request: Any, parcel: Parcel | None) -> bool:
+    """Whether the step size is that of the task; of a task of an earlier server only the sign is known."""
+    if parcel is not None:
+        return bool(request.step_size == parcel.offer.step_size)
+    plain = request.kind == pb.KIND_GRADIENT  # a difference of models is divided by the step size
+    return isfinite(request.step_size) and (request.step_size > 0 or (plain and request.step_size == 0))

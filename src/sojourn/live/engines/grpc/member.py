@@ -1,0 +1,145 @@
+"""Member: a client as the server sees it, with its queue, the tasks in its hands, and what it is yet to be told."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.live.engine import Offer, TaskName
+from sojourn.live.engines.grpc.wire import Assembly, Payload
+
+REMEMBERED = 256  # fates per client that are remembered after the client was told
+MOST_HELD = 10_000  # tasks that a client may announce as held
+
+Fate = str
+"""What became of an update: "" = it is safe, otherwise why it was not used."""
+
+
+@dataclass(eq=False)
+class Parcel:
+    """An offer with the bytes of its model."""
+
+    offer: Offer
+    """The task."""
+    payload: Payload
+    """The bytes of model and statistics, shared by all tasks with the same model."""
+    unfetched: set[int] = field(default_factory=set)
+    """Where the chunks begin that the client has not fetched yet."""
+
+
+@dataclass(eq=False)
+class Member:
+    """A client as the server sees it. Everything happens in the thread of the event loop."""
+
+    number: int
+    """Number of the client in the fleet."""
+    name: str = ""
+    """Name of the client; "" = it has not joined yet."""
+    session: str = ""
+    """The session; "" = it is not connected."""
+    identity: str = ""
+    """To whom the token belongs under which the client joined; "" without keys."""
+    queue: OrderedDict[TaskName, Parcel] = field(default_factory=OrderedDict)
+    """Tasks that wait for the client, in the order of their offers."""
+    handed: dict[TaskName, Parcel | None] = field(default_factory=dict)
+    """Tasks in the client's hands; None = sent by an earlier server, and announced by the client."""
+    arrived: set[TaskName] = field(default_factory=set)
+    """Tasks whose updates are there and whose fate is not known yet."""
+    fates: dict[TaskName, Fate] = field(default_factory=dict)
+    """What became of updates, as far as remembered."""
+    news: dict[TaskName, int] = field(default_factory=dict)
+    """Fates that the client may not know: the serial number of the reply that told it first; 0 = not told yet."""
+    partial: dict[TaskName, Assembly] = field(default_factory=dict)
+    """Updates of which some chunks have come."""
+    serial: int = 0
+    """Serial number of the last reply to a Pull of this session."""
+    waiter: asyncio.Future[None] | None = None
+    """The Pull that waits for a task."""
+    watch: asyncio.Future[Any] | None = None
+    """The open Watch; its result is the notice that ends it."""
+    timer: asyncio.TimerHandle | None = None
+    """When the client counts as gone."""
+
+    def wake(self) -> None:
+        """Let the waiting Pull look again."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until there may be a task, at most this long; an earlier wait ends."""
+        self.wake()
+        mine = self.waiter = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait((mine,), timeout=seconds)
+        finally:
+            if self.waiter is mine:
+                self.waiter = None
+
+    def put(self, parcel: Parcel) -> None:
+        """Append a task to the queue; one that is known already stays where it is."""
+        name = parcel.offer.name
+        if name not in self.handed and name not in self.arrived and name not in self.queue:
+            self.fates.pop(name, None)
+            self.news.pop(name, None)
+            self.queue[name] = parcel
+            self.wake()
+
+    def take(self, most: int, whole: int, chunk: int) -> Parcel | None:
+        """Hand over the first task, unless the client has `most` tasks in its hands."""
+        if not self.queue or len(self.handed) >= most:
+            return None
+        name, parcel = self.queue.popitem(last=False)
+        self.handed[name] = parcel
+        size = parcel.payload.size
+        parcel.unfetched = set() if size <= whole else set(range(chunk, size, chunk))
+        return parcel
+
+    def settle(self, name: TaskName, fate: Fate) -> None:
+        """Take note of what became of a task; a client that has it will be told."""
+        if name in self.handed or name in self.arrived:
+            self.news[name] = 0
+        self.arrived.discard(name)
+        self.queue.pop(name, None)
+        self.partial.pop(name, None)
+        if name in self.handed:
+            del self.handed[name]
+            self.wake()
+        self.fates[name] = fate
+        if len(self.fates) > REMEMBERED + len(self.news):
+            del self.fates[next(old for old in self.fates if old not in self.news)]
+
+    def heard(self, seen: int) -> None:
+        """Forget the news that the client has seen."""
+        if self.news:
+            self.news = {name: serial for name, serial in self.news.items() if not 0 < serial <= seen}
+
+    def begin(self, session: str, held: list[TaskName], epoch: int) -> tuple[tuple[TaskName, ...], list[TaskName]]:
+        """Start a session; return the tasks that the client holds, and those whose updates are there already.
+
+        Tasks that were handed over and are not held go back to the front of the queue: their message was lost.
+        """
+        self.session, self.serial, self.partial = session, 0, {}
+        self.news = dict.fromkeys(self.news, 0)
+        mine = [name for name in dict.fromkeys(held) if self._may_hold(name, epoch)]
+        names = set(mine)
+        for name in [name for name in self.handed if name not in names][::-1]:
+            parcel = self.handed.pop(name)
+            if parcel is not None:
+                self.queue[name] = parcel
+                self.queue.move_to_end(name, last=False)
+        for name in mine:
+            waiting = self.queue.pop(name, None)
+            if name not in self.arrived:
+                self.handed.setdefault(name, waiting)
+        return tuple(mine), [name for name in mine if name in self.arrived]
+
+    def _may_hold(self, name: TaskName, epoch: int) -> bool:
+        """Whether the client may hold a task; if not, it is told what became of the task."""
+        if name in self.fates:
+            self.news[name] = 0
+            return False
+        earlier = name.client == self.number and 1 <= name.epoch < epoch
+        if earlier or name in self.queue or name in self.handed or name in self.arrived:
+            return True
+        self.fates[name], self.news[name] = "the server does not know this task", 0
+        return False

@@ -1,0 +1,195 @@
+"""GrpcEngine: carries tasks and updates over gRPC; clients dial in.
+
+All network work happens in one background thread with an event loop of its own. The loop's calls are handed over to it
+in batches, and its events come back through a queue.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from queue import Empty
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import grpc
+import torch
+
+from sojourn.errors import InvalidInput
+from sojourn.live.engine import Event, Offer, TaskName, Work
+from sojourn.live.engines.grpc.admission import Admission
+from sojourn.live.engines.grpc.intake import Limits
+from sojourn.live.engines.grpc.loops import QuietLoop
+from sojourn.live.engines.grpc.member import Parcel
+from sojourn.live.engines.grpc.service import Service, answering, streaming
+from sojourn.live.engines.grpc.wire import HEAD, KEEP_ALIVE, METHODS, SERVICE, WHOLE, Payload
+
+if TYPE_CHECKING:
+    from sojourn.live.keys import Registry, ServerKeys
+
+GRACE = 2.0  # seconds that a client has to come back
+FAREWELL = 1.0  # seconds that calls have to end when the run has ended
+PATIENCE = 30.0  # seconds to wait for the background thread
+
+
+class GrpcEngine:
+    """The gRPC engine, an `Engine`; it serves from the moment it is made.
+
+    `names` gives each client its number; clients of other names get the numbers `open_slots` in the order in which they
+    join, and are refused when there are none left. `epoch` says how often the server has been started, from 1. Without
+    `keys` the connection is not encrypted and anybody may join: for one machine only.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        work: Work,
+        dtype: torch.dtype = torch.float32,
+        *,
+        epoch: int = 1,
+        names: Mapping[str, int],
+        open_slots: Iterable[int] = (),
+        keys: "ServerKeys | None" = None,
+        registry: "Registry | None" = None,
+        limits: Limits | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        if (keys is None) != (registry is None):
+            raise InvalidInput("keys and registry of a server must be given together; give both or neither")
+        limits = Limits() if limits is None else limits
+        if limits.message < WHOLE + HEAD:
+            raise InvalidInput(f"messages must be allowed {WHOLE + HEAD} bytes at least, got {limits.message}")
+        self._admission = Admission(names, open_slots, registry)
+        self._service = Service(work, dtype, epoch, self._admission, limits, grace)
+        self._work, self._dtype = work, dtype
+        self._payloads: WeakValueDictionary[tuple[int, int], Payload] = WeakValueDictionary()
+        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._called = False  # whether the event loop has been asked to empty the inbox
+        self._loop = QuietLoop()
+        self._over = asyncio.Event()
+        self._farewell: float | None = None
+        started: Future[str] = Future()
+        serving = self._serve(address, keys, limits, started)
+        self._thread = threading.Thread(target=self._run, args=(serving,), name="sojourn-grpc", daemon=True)
+        self._thread.start()
+        self.address = started.result(PATIENCE)
+        """Address at which the engine serves, HOST:PORT."""
+
+    @property
+    def names(self) -> dict[str, int]:
+        """Number of each client that is known by name."""
+        return dict(self._admission.names)
+
+    def now(self) -> float:
+        """Return the engine's clock in seconds."""
+        return time.monotonic()
+
+    def offer(self, offer: Offer) -> None:
+        """Put a task into its client's queue; a task that is there already stays as it is."""
+        sizes = offer.params.numel(), 0 if offer.stats is None else offer.stats.numel()
+        expected = self._work.parameters, self._work.statistics
+        types = {self._dtype, offer.params.dtype, self._dtype if offer.stats is None else offer.stats.dtype}
+        if sizes != expected or len(types) > 1:
+            raise InvalidInput(
+                f"a task must have a model of sizes {expected} and {self._dtype}, got {sizes} and {types}"
+            )
+        key = id(offer.params), id(offer.stats)
+        payload = self._payloads.get(key)
+        if payload is None:
+            payload = self._payloads[key] = Payload(offer.params, offer.stats)
+        self._hand(self._service.offer, Parcel(offer, payload))
+
+    def withdraw(self, name: TaskName) -> None:
+        """Forget a task; a client that has it already is told so when it is next heard from."""
+        self._hand(self._service.settle, name, "the server has taken the task back")
+
+    def receive(self, timeout: float) -> Event | None:
+        """Return the next event; wait at most `timeout` seconds for it; None = nothing yet."""
+        try:
+            return self._service.events.get(timeout=timeout) if timeout > 0 else self._service.events.get_nowait()
+        except Empty:
+            return None
+
+    def acknowledge(self, names: list[TaskName]) -> None:
+        """Tell clients that these updates are safe."""
+        for name in names:
+            self._hand(self._service.settle, name, "")
+
+    def refuse(self, name: TaskName, reason: str) -> None:
+        """Tell a client that its update was not used, and why."""
+        self._hand(self._service.settle, name, reason or "refused")
+
+    def expel(self, client: int, reason: str) -> None:
+        """Disconnect a client and admit it no more."""
+        self._hand(self._service.expel, client, reason)
+
+    def stop(self) -> None:
+        """Tell all clients that the run has ended, and stop."""
+        self._hand(self._service.end)
+        self._shut(FAREWELL)
+
+    def close(self) -> None:
+        """Stop without a word: clients keep their updates and wait for the server to be started again."""
+        self._shut(None)
+
+    def _shut(self, farewell: float | None) -> None:
+        if self._thread.is_alive():
+            self._farewell = farewell
+            self._hand(self._over.set)
+            self._thread.join(PATIENCE)
+
+    def _hand(self, call: Callable[..., None], *given: Any) -> None:
+        """Let the background thread make a call, with all others that are waiting."""
+        self._inbox.append((call, given))
+        if not self._called:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._empty_inbox)
+
+    def _empty_inbox(self) -> None:
+        self._called = False
+        while self._inbox:
+            call, given = self._inbox.popleft()
+            call(*given)
+
+    def _run(self, serving: Any) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(serving)
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    async def _serve(self, address: str, keys: "ServerKeys | None", limits: Limits, started: Future[str]) -> None:
+        options = [*KEEP_ALIVE, ("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", limits.message)]
+        server = grpc.aio.server(options=options)
+        server.add_generic_rpc_handlers((_handlers(self._service),))
+        try:
+            port = _bind(server, address, keys)
+            await server.start()
+        except Exception as error:  # the constructor raises it
+            started.set_exception(error)
+            return
+        started.set_result(f"{address.rpartition(':')[0]}:{port}")
+        await self._over.wait()
+        await server.stop(self._farewell)
+
+
+def _bind(server: Any, address: str, keys: "ServerKeys | None") -> int:
+    try:
+        if keys is None:
+            return int(server.add_insecure_port(address))
+        credentials = grpc.ssl_server_credentials([(keys.key, keys.certificate)], keys.authority, True)
+        return int(server.add_secure_port(address, credentials))
+    except RuntimeError as error:
+        busy = "address already in use" in str(error).lower()
+        reason = "the address is in use" if busy else "the address cannot be used"
+        raise InvalidInput(f"the server cannot listen at {address}: {reason}; name another address") from None
+
+
+def _handlers(service: Service) -> Any:
+    calls = {name: getattr(service, name.lower()) for name in METHODS}
+    methods = {name: grpc.unary_unary_rpc_method_handler(answering(call, service)) for name, call in calls.items()}
+    methods["Watch"] = grpc.unary_stream_rpc_method_handler(streaming(service.watch, service))
+    return grpc.method_handlers_generic_handler(SERVICE, methods)

@@ -1,0 +1,301 @@
+"""The calls of the service, one method each; everything happens in the thread of the event loop."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from queue import SimpleQueue
+from typing import Any
+
+import torch
+
+from sojourn.live.engine import Event, Joined, Left, Pulled, Rejected, TaskName, Work
+from sojourn.live.engines.grpc import federation_pb2 as pb
+from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
+from sojourn.live.engines.grpc.intake import Intake, Limits
+from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
+from sojourn.live.engines.grpc.wire import (
+    CHUNK,
+    PROTOCOL,
+    WHOLE,
+    Malformed,
+    dtype_number,
+    from_name,
+    joined,
+    parsed,
+    split,
+    to_name,
+    to_work,
+)
+
+POLL = 5.0  # seconds that a Pull waits at most
+ARRIVAL = 10.0  # seconds that a client may take from Join to Watch
+PAUSE = 0.005  # seconds between looks whether the loop has taken events
+LONGEST = 200  # characters of a reason that a client gives
+_ENDED = pb.Notice(over=pb.OVER_ENDED, reason="the run has ended")
+
+
+class Service:
+    """Clients and their tasks, and what the server answers them."""
+
+    def __init__(
+        self, work: Work, dtype: torch.dtype, epoch: int, admission: Admission, limits: Limits, grace: float
+    ) -> None:
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        """What the loop is told."""
+        self.ended = False
+        """Whether the run has ended."""
+        self._work, self._dtype, self._epoch = work, dtype, epoch
+        self._admission, self._limits, self._grace = admission, limits, grace
+        self._intake = Intake(work, dtype, limits.partial)
+        self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
+        self._members: dict[int, Member] = {}
+        self._sessions: dict[str, Member] = {}
+
+    # What the loop says.
+
+    def offer(self, parcel: Parcel) -> None:
+        """Put a task into its client's queue."""
+        self._member(parcel.offer.name.client).put(parcel)
+
+    def settle(self, name: TaskName, fate: str) -> None:
+        """Take note of what became of a task: "" = its update is safe."""
+        self._member(name.client).settle(name, fate)
+
+    def expel(self, client: int, reason: str) -> None:
+        """Disconnect a client and admit it no more."""
+        self._admission.expel(client, reason)
+        member = self._member(client)
+        self._finish(member, pb.OVER_EXPELLED, f"the client was expelled: {reason}")
+        member.queue.clear()
+        member.handed.clear()
+
+    def end(self) -> None:
+        """Tell all clients that the run has ended."""
+        self.ended = True
+        for member in self._members.values():
+            member.wake()
+            if member.watch is not None and not member.watch.done():
+                member.watch.set_result(_ENDED)
+
+    # What clients call.
+
+    async def join(self, content: bytes, context: Any) -> bytes:
+        """Introduce a client."""
+        identity = self._admission.identity(context)
+        request = parsed(pb.JoinRequest, content)
+        if self.ended:
+            raise Refused(CODE.FAILED_PRECONDITION, "the run has ended")
+        if request.protocol != PROTOCOL:
+            reason = f"the server speaks protocol {PROTOCOL}, the client {request.protocol}; install the same sojourn"
+            raise Refused(CODE.FAILED_PRECONDITION, reason, request.client)
+        self._check_sizes(request)
+        member = self._member(self._admission.number(request.client, identity))
+        self._finish(member, pb.OVER_REPLACED, f"another process has joined as {request.client}")
+        held = [from_name(name) for name in request.held[:MOST_HELD]]
+        mine, received = member.begin(secrets.token_hex(16), held, self._epoch)
+        member.name, member.identity = request.client, identity
+        self._sessions[member.session] = member
+        self._gone_after(member, max(self._grace, ARRIVAL))
+        self.events.put(Joined(member.number, mine, request.examples))
+        reply = pb.JoinReply(session=member.session, client=member.number, epoch=self._epoch, **self._told)
+        reply.received.extend(to_name(name) for name in received)
+        return bytes(reply.SerializeToString())
+
+    async def pull(self, content: bytes, context: Any) -> bytes:
+        """Hand over a task as soon as there is one, with the news."""
+        request = parsed(pb.PullRequest, content)
+        member = self._caller(request.session, context)
+        member.heard(request.seen)
+        most = 2 if self._work.prefetch else 1
+        parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
+        if parcel is None and not self.ended:
+            await member.wait(POLL)
+            if member.session != request.session:
+                raise Refused(CODE.ABORTED if member.session else CODE.NOT_FOUND, "the session is over")
+            parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
+        member.serial += 1
+        reply = pb.PullReply(serial=member.serial, ended=self.ended)
+        _tell(member, reply)
+        return joined(reply, [] if parcel is None else self._hand_over(parcel, reply))
+
+    async def fetch(self, content: bytes, context: Any) -> bytes:
+        """Return a further chunk of the model of a task."""
+        request = parsed(pb.FetchRequest, content)
+        member = self._caller(request.session, context)
+        name = from_name(request.name)
+        parcel = member.handed.get(name)
+        if parcel is None:
+            raise Refused(CODE.OUT_OF_RANGE, "the server does not know this task")
+        if request.offset % CHUNK or request.offset >= parcel.payload.size:
+            raise Refused(CODE.INVALID_ARGUMENT, f"no chunk begins at {request.offset}")
+        if request.offset in parcel.unfetched:
+            parcel.unfetched.discard(request.offset)
+            if not parcel.unfetched:
+                self.events.put(Pulled(name, time.monotonic()))
+        return joined(pb.FetchReply(), parcel.payload.cut(request.offset, CHUNK))
+
+    async def push(self, content: bytes, context: Any) -> bytes:
+        """Take an update or a part of it."""
+        request, data = split(pb.PushRequest, content)
+        member = self._caller(request.session, context)
+        while self.events.qsize() >= self._limits.waiting and not self.ended:
+            await asyncio.sleep(PAUSE)
+        answer, reason = self._take_in(member, request, data)
+        return bytes(pb.PushReply(answer=answer, reason=reason).SerializeToString())
+
+    async def watch(self, content: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Stay open until the session is over; if the connection breaks, the client has some time to come back."""
+        session = parsed(pb.WatchRequest, content).session
+        member = self._caller(session, context)
+        if member.watch is not None:
+            raise Refused(CODE.INVALID_ARGUMENT, "the session is watched already")
+        if member.timer is not None:
+            member.timer.cancel()
+        mine = member.watch = asyncio.get_running_loop().create_future()
+        if self.ended:
+            mine.set_result(_ENDED)
+        try:
+            yield (await mine).SerializeToString()
+        finally:
+            if member.watch is mine:
+                member.watch = None
+                self._gone_after(member, self._grace)
+
+    async def leave(self, content: bytes, context: Any) -> bytes:
+        """Let a client go."""
+        request = parsed(pb.LeaveRequest, content)
+        member = self._caller(request.session, context)
+        self._close(member)
+        self.events.put(Left(member.number, request.reason[:LONGEST] or "it left"))
+        return bytes(pb.LeaveReply().SerializeToString())
+
+    def refused(self, refusal: Refused) -> None:
+        """Tell the loop that a call of a known client was refused."""
+        number = self._admission.names.get(refusal.client) if refusal.client is not None else None
+        if number is not None:
+            self.events.put(Rejected(number, None, refusal.reason))
+
+    # The parts of calls.
+
+    def _member(self, number: int) -> Member:
+        if number not in self._members:
+            self._members[number] = Member(number)
+        return self._members[number]
+
+    def _caller(self, session: str, context: Any) -> Member:
+        identity = self._admission.identity(context)
+        member = self._sessions.get(session)
+        if member is None or member.identity != identity:
+            raise Refused(CODE.NOT_FOUND, "the server does not know this session; join again")
+        return member
+
+    def _check_sizes(self, request: Any) -> None:
+        theirs, ours = (request.parameters, request.statistics), (self._work.parameters, self._work.statistics)
+        if request.parameters and theirs != ours:
+            reason = (
+                f"the model must have {ours[0]} parameters and {ours[1]} statistics, the client's has {theirs[0]} and "
+                f"{theirs[1]}; start the client with the model of the run"
+            )
+            raise Refused(CODE.FAILED_PRECONDITION, reason, request.client)
+
+    def _finish(self, member: Member, over: int, reason: str) -> None:
+        """End the session of a client, if it has one, and say why."""
+        if member.watch is not None and not member.watch.done():
+            member.watch.set_result(pb.Notice(over=over, reason=reason))
+        self._close(member)
+
+    def _close(self, member: Member) -> None:
+        self._sessions.pop(member.session, None)
+        member.session, member.watch = "", None
+        if member.timer is not None:
+            member.timer.cancel()
+        member.wake()
+
+    def _gone_after(self, member: Member, seconds: float) -> None:
+        """Let the client count as gone after so many seconds, unless its watch opens or it joins again."""
+        session = member.session
+
+        def gone() -> None:
+            if member.session == session:
+                self._close(member)
+                self.events.put(Left(member.number, "the connection broke"))
+
+        if not self.ended and session:
+            member.timer = asyncio.get_running_loop().call_later(seconds, gone)
+
+    def _hand_over(self, parcel: Parcel, reply: Any) -> list[memoryview]:
+        offer, size = parcel.offer, parcel.payload.size
+        task = pb.Task(step=offer.step, step_size=offer.step_size, steps=offer.steps, size=size)
+        task.name.CopyFrom(to_name(offer.name))
+        reply.task.CopyFrom(task)
+        if not parcel.unfetched:
+            self.events.put(Pulled(offer.name, time.monotonic()))
+        return parcel.payload.cut(0, CHUNK if parcel.unfetched else size)
+
+    def _take_in(self, member: Member, request: Any, data: memoryview) -> tuple[int, str]:
+        """Take a part of an update; return the answer and a reason."""
+        name = from_name(request.name)
+        if name in member.fates:
+            fate = member.fates[name]
+            return (pb.ANSWER_REFUSED, fate) if fate else (pb.ANSWER_ACKNOWLEDGED, "")
+        if name in member.arrived:
+            return pb.ANSWER_RECEIVED, ""
+        numbers, wrong = self._intake.take(member, name, request, data)
+        if wrong:
+            known = name in member.handed
+            self.events.put(Rejected(member.number, name if known else None, wrong))
+            if known:
+                member.settle(name, wrong)
+            return pb.ANSWER_REFUSED, wrong
+        if numbers is None:
+            return pb.ANSWER_STORED, ""
+        del member.handed[name]
+        member.arrived.add(name)
+        self.events.put(self._intake.arrived(name, request, numbers))
+        member.wake()
+        return pb.ANSWER_RECEIVED, ""
+
+
+def _tell(member: Member, reply: Any) -> None:
+    """Add the news to a reply."""
+    for name, serial in member.news.items():
+        if member.fates[name]:
+            reply.refused.add(name=to_name(name), reason=member.fates[name])
+        else:
+            reply.acknowledged.append(to_name(name))
+        if not serial:
+            member.news[name] = member.serial
+
+
+def answering(call: Callable[[bytes, Any], Any], service: Service) -> Callable[[bytes, Any], Any]:
+    """Return the call such that refusals become status codes."""
+
+    async def answer(content: bytes, context: Any) -> Any:
+        try:
+            return await call(content, context)
+        except Refused as refusal:
+            service.refused(refusal)
+            return await context.abort(refusal.code, refusal.reason)
+        except Malformed:
+            return await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")
+
+    return answer
+
+
+def streaming(
+    call: Callable[[bytes, Any], AsyncIterator[bytes]], service: Service
+) -> Callable[[bytes, Any], AsyncIterator[bytes]]:
+    """Return the call with a stream such that refusals become status codes."""
+
+    async def answer(content: bytes, context: Any) -> AsyncIterator[bytes]:
+        try:
+            async for message in call(content, context):
+                yield message
+        except Refused as refusal:
+            service.refused(refusal)
+            await context.abort(refusal.code, refusal.reason)
+        except Malformed:
+            await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")
+
+    return answer
