@@ -9,7 +9,18 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.live.engines.grpc import federation_pb2 as pb
-from sojourn.live.engines.grpc.wire import HEAD, KEEP_ALIVE, METHODS, SERVICE, WHOLE, WINDOW, Assembly, joined, split
+from sojourn.live.engines.grpc.wire import (
+    ENDED,
+    HEAD,
+    KEEP_ALIVE,
+    METHODS,
+    SERVICE,
+    WHOLE,
+    WINDOW,
+    Assembly,
+    joined,
+    split,
+)
 
 if TYPE_CHECKING:
     from sojourn.live.keys import ClientKeys
@@ -108,7 +119,7 @@ class Calls:
 
     def _meaning(self, error: Any) -> Exception:
         code, words = error.code(), error.details() or "no reason given"
-        if code == CODE.FAILED_PRECONDITION and words == "the run has ended":
+        if code == CODE.FAILED_PRECONDITION and words == ENDED:
             return Ended()
         if code in FINAL:
             return InvalidInput(f"the server at {self.address} refuses: {words}")

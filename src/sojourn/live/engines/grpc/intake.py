@@ -60,7 +60,10 @@ class Intake:
             (request.steps < MOST_STEPS, f"the steps of an update must be below {MOST_STEPS}, got {request.steps}"),
             (_right_step_size(request, parcel), f"an update must have the step size of its task, got {size}"),
             (isfinite(request.loss), f"the loss must be finite, got {request.loss}"),
-            (all(isfinite(one) and one >= 0 for one in seconds), f"seconds must be finite and positive, got {seconds}"),
+            (
+                all(isfinite(one) and one >= 0 for one in seconds),
+                f"seconds must be finite and not negative, got {seconds}",
+            ),
         ]
         return next((reason for kept, reason in rules if not kept), "")
 

@@ -22,6 +22,8 @@ from sojourn.live.worker import Task, Worker
 
 BACKOFF = 0.1, 1.0  # seconds before joining again: the first time, and at most
 
+FAREWELL = 0.5  # seconds that the last news may take when the run has ended
+
 
 @dataclass(eq=False)
 class Kept:
@@ -63,6 +65,7 @@ class Client:
         self._forgotten = asyncio.Event()  # set when a task is taken back
         self._joining: Any = None  # the server's reply to Join; None = not connected
         self._began = False
+        self._ended = False
         self._seen = 0
         self._heard_at = time.monotonic()
 
@@ -95,6 +98,8 @@ class Client:
                 pause = BACKOFF[0]
                 await _until_one_ends(self._watch(), self._pull(), self._push())
             except Broken as error:
+                if self._ended:
+                    raise Ended from None
                 self._on_event(self.name, f"the connection broke: {error}")
                 self._counts["rejoined"] += self._joining is not None
                 self._joining = None
@@ -138,6 +143,8 @@ class Client:
         if notice is None:
             raise Broken("the server closed the watch")
         if notice.over == pb.OVER_ENDED:
+            self._ended = True
+            await asyncio.sleep(FAREWELL)
             raise Ended
         raise InvalidInput(f"the server at {self._calls.address} refuses: {notice.reason}")
 

@@ -5,6 +5,8 @@ in batches, and its events come back through a queue.
 """
 
 import asyncio
+import errno
+import socket
 import threading
 import time
 from collections import deque
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from sojourn.live.keys import Registry, ServerKeys
 
 GRACE = 2.0  # seconds that a client has to come back
-FAREWELL = 1.0  # seconds that calls have to end when the run has ended
+FAREWELL = 2.0  # seconds at most until all clients have been told that the run has ended
+LAST_CALLS = 0.5  # seconds that calls have to end after that
+MOST_PORT = 65535
 PATIENCE = 30.0  # seconds to wait for the background thread
 
 
@@ -69,7 +73,7 @@ class GrpcEngine:
         self._called = False  # whether the event loop has been asked to empty the inbox
         self._loop = QuietLoop()
         self._over = asyncio.Event()
-        self._farewell: float | None = None
+        self._farewell = 0.0
         started: Future[str] = Future()
         serving = self._serve(address, keys, limits, started)
         self._thread = threading.Thread(target=self._run, args=(serving,), name="sojourn-grpc", daemon=True)
@@ -127,14 +131,13 @@ class GrpcEngine:
 
     def stop(self) -> None:
         """Tell all clients that the run has ended, and stop."""
-        self._hand(self._service.end)
         self._shut(FAREWELL)
 
     def close(self) -> None:
         """Stop without a word: clients keep their updates and wait for the server to be started again."""
-        self._shut(None)
+        self._shut(0.0)
 
-    def _shut(self, farewell: float | None) -> None:
+    def _shut(self, farewell: float) -> None:
         if self._thread.is_alive():
             self._farewell = farewell
             self._hand(self._over.set)
@@ -173,18 +176,35 @@ class GrpcEngine:
             return
         started.set_result(f"{address.rpartition(':')[0]}:{port}")
         await self._over.wait()
-        await server.stop(self._farewell)
+        if self._farewell:
+            await self._service.end(self._farewell)
+        await server.stop(LAST_CALLS if self._farewell else None)
 
 
 def _bind(server: Any, address: str, keys: "ServerKeys | None") -> int:
+    _check_free(address)
     try:
         if keys is None:
             return int(server.add_insecure_port(address))
         credentials = grpc.ssl_server_credentials([(keys.key, keys.certificate)], keys.authority, True)
         return int(server.add_secure_port(address, credentials))
-    except RuntimeError as error:
-        busy = "address already in use" in str(error).lower()
-        reason = "the address is in use" if busy else "the address cannot be used"
+    except RuntimeError:
+        raise InvalidInput(f"the server cannot listen at {address}; name another address") from None
+
+
+def _check_free(address: str) -> None:
+    """Refuse an address that cannot be used; gRPC would not say why."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > MOST_PORT:
+        raise InvalidInput(f"the server cannot listen at {address}: an address must be HOST:PORT; name another address")
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(place)
+    except (OSError, ValueError) as error:
+        busy = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        reason = "the address is in use" if busy else str(error)
         raise InvalidInput(f"the server cannot listen at {address}: {reason}; name another address") from None
 
 

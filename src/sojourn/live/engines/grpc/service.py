@@ -16,6 +16,7 @@ from sojourn.live.engines.grpc.intake import Intake, Limits
 from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
 from sojourn.live.engines.grpc.wire import (
     CHUNK,
+    ENDED,
     PROTOCOL,
     WHOLE,
     Malformed,
@@ -32,7 +33,7 @@ POLL = 5.0  # seconds that a Pull waits at most
 ARRIVAL = 10.0  # seconds that a client may take from Join to Watch
 PAUSE = 0.005  # seconds between looks whether the loop has taken events
 LONGEST = 200  # characters of a reason that a client gives
-_ENDED = pb.Notice(over=pb.OVER_ENDED, reason="the run has ended")
+_ENDED = pb.Notice(over=pb.OVER_ENDED, reason=ENDED)
 
 
 class Service:
@@ -51,6 +52,7 @@ class Service:
         self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
         self._members: dict[int, Member] = {}
         self._sessions: dict[str, Member] = {}
+        self._untold: set[str] = set()  # sessions that have not heard that the run has ended
 
     # What the loop says.
 
@@ -70,13 +72,16 @@ class Service:
         member.queue.clear()
         member.handed.clear()
 
-    def end(self) -> None:
-        """Tell all clients that the run has ended."""
+    async def end(self, seconds: float) -> None:
+        """Tell all clients that the run has ended; wait until all have heard it, but not longer than this."""
         self.ended = True
+        until = time.monotonic() + seconds
         for member in self._members.values():
             member.wake()
             if member.watch is not None and not member.watch.done():
                 member.watch.set_result(_ENDED)
+        while self._untold and time.monotonic() < until:
+            await asyncio.sleep(PAUSE)
 
     # What clients call.
 
@@ -85,7 +90,8 @@ class Service:
         identity = self._admission.identity(context)
         request = parsed(pb.JoinRequest, content)
         if self.ended:
-            raise Refused(CODE.FAILED_PRECONDITION, "the run has ended")
+            self._told_end(self._admission.names.get(request.client, -1))
+            raise Refused(CODE.FAILED_PRECONDITION, ENDED)
         if request.protocol != PROTOCOL:
             reason = f"the server speaks protocol {PROTOCOL}, the client {request.protocol}; install the same sojourn"
             raise Refused(CODE.FAILED_PRECONDITION, reason, request.client)
@@ -96,6 +102,7 @@ class Service:
         mine, received = member.begin(secrets.token_hex(16), held, self._epoch)
         member.name, member.identity = request.client, identity
         self._sessions[member.session] = member
+        self._untold.add(member.session)
         self._gone_after(member, max(self._grace, ARRIVAL))
         self.events.put(Joined(member.number, mine, request.examples))
         reply = pb.JoinReply(session=member.session, client=member.number, epoch=self._epoch, **self._told)
@@ -111,12 +118,15 @@ class Service:
         parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         if parcel is None and not self.ended:
             await member.wait(POLL)
+            self._admission.identity(context)  # the token may have been revoked
             if member.session != request.session:
                 raise Refused(CODE.ABORTED if member.session else CODE.NOT_FOUND, "the session is over")
             parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         member.serial += 1
         reply = pb.PullReply(serial=member.serial, ended=self.ended)
         _tell(member, reply)
+        if self.ended:
+            self._told_end(member.number)
         return joined(reply, [] if parcel is None else self._hand_over(parcel, reply))
 
     async def fetch(self, content: bytes, context: Any) -> bytes:
@@ -205,7 +215,13 @@ class Service:
             member.watch.set_result(pb.Notice(over=over, reason=reason))
         self._close(member)
 
+    def _told_end(self, number: int) -> None:
+        """Count a client as told that the run has ended; its calls are answered as before."""
+        if number in self._members:
+            self._untold.discard(self._members[number].session)
+
     def _close(self, member: Member) -> None:
+        self._untold.discard(member.session)
         self._sessions.pop(member.session, None)
         member.session, member.watch = "", None
         if member.timer is not None:

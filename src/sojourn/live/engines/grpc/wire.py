@@ -22,6 +22,7 @@ CHUNK = 2**20  # bytes of a chunk of a longer array
 WINDOW = 4  # chunks on their way at a time
 HEAD = 2**20  # bytes of a message at most, apart from its array
 DATA = 15  # number of the field `data`, in every message that has one
+ENDED = "the run has ended"
 SERVICE = "sojourn.live.v1.Federation"
 METHODS = ("Join", "Pull", "Fetch", "Push", "Leave")  # and Watch, which is a stream
 DTYPES = {torch.float32: pb.DTYPE_FLOAT32, torch.float64: pb.DTYPE_FLOAT64}

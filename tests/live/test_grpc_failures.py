@@ -1,0 +1,176 @@
+"""The gRPC engine when things break: killed clients, servers that are started again, many clients at once."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+import torch
+from grpc_peers import (
+    SECONDS,
+    Doubles,
+    Peer,
+    Running,
+    arrivals,
+    engine_of,
+    events_until,
+    many,
+    of_kind,
+    offer_of,
+)
+
+from sojourn.errors import SojournError
+from sojourn.live.engine import Arrived, Joined, Left, Pulled, TaskName
+from sojourn.live.engines.grpc import federation_pb2 as pb
+
+PEERS = Path(__file__).with_name("grpc_peers.py")
+
+
+def clients(address, service, *names):
+    command = [sys.executable, PEERS, address, str(service), *names]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_client_is_gone_within_a_moment():
+    engine = engine_of(grace=0.5)
+    process = clients(engine.address, 60, "a", "b")
+    try:
+        engine.offer(offer_of(0, 0))
+        events_until(engine, lambda events: many(Joined, 2)(events) and many(Pulled)(events), 3 * SECONDS)
+        process.send_signal(signal.SIGKILL)
+        events = events_until(engine, many(Left, 2), 1.5)
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        process.stdout.close()
+    assert sorted(event.client for event in of_kind(Left, events)) == [0, 1]
+    with Peer(engine.address) as peer:  # a new process does not hold the task: it is handed over again
+        peer.join()
+        assert peer.pull()[0].task.name.nth == 0
+    engine.close()
+
+
+def test_a_client_that_comes_back_in_time_does_not_leave():
+    engine = engine_of(grace=0.5)
+    with Peer(engine.address) as first:
+        first.join()
+        watch = first.watch()
+        time.sleep(0.1)
+        watch.cancel()
+        first.join()
+        watch = first.watch()
+        time.sleep(1)
+        events = [engine.receive(0) for _ in range(5)]
+        assert of_kind(Joined, events) == [Joined(0, (), 0)] * 2
+        assert not of_kind(Left, events)
+        watch.cancel()
+        assert events_until(engine, many(Left), 1.5)[-1] == Left(0, "the connection broke")
+        with pytest.raises(grpc.RpcError):
+            first.pull()
+    engine.close()
+
+
+def test_clients_come_back_to_a_server_that_is_started_again_and_push_what_they_kept():
+    engine = engine_of(("a", "b"))
+    running = Running(engine.address, {"a": Doubles(), "b": Doubles(service=1.0)})
+    engine.offer(offer_of(0, 0))
+    engine.offer(offer_of(1, 0))
+    events = events_until(engine, lambda events: many(Arrived)(events) and many(Pulled, 2)(events))
+    assert [event.name.client for event in of_kind(Arrived, events)] == [0]
+    address = engine.address
+    engine.close()  # a has sent its update, which was not acknowledged; b is at work
+    again = engine_of(("a", "b"), address=address, epoch=2)
+    events = events_until(again, many(Joined, 2), 2)
+    held = {event.client: event.held for event in of_kind(Joined, events)}
+    assert held == {0: (TaskName(0, 0, 1),), 1: (TaskName(1, 0, 1),)}
+    if not many(Arrived, 2)(events):
+        events += events_until(again, lambda more: many(Arrived, 2)(events + more))
+    assert sorted(event.name for event in of_kind(Arrived, events)) == [TaskName(0, 0, 1), TaskName(1, 0, 1)]
+    again.acknowledge([TaskName(0, 0, 1), TaskName(1, 0, 1)])
+    for client in (0, 1):
+        again.offer(offer_of(client, 0, epoch=2))
+    assert {arrived.name.epoch for arrived in arrivals(again, 2)} == {2}
+    again.stop()
+    counts = running.end()
+    assert (counts["tasks"], counts["pushed"], counts["rejoined"]) == (4, 5, 2)
+    assert counts["acknowledged"] == 2
+
+
+def test_a_task_whose_message_was_lost_is_handed_over_again_before_all_others():
+    engine = engine_of(prefetch=True)
+    with Peer(engine.address) as peer:
+        peer.join()
+        for nth in range(4):
+            engine.offer(offer_of(0, nth))
+        assert [peer.pull()[0].task.name.nth for _ in range(2)] == [0, 1]
+        peer.join(held=[pb.TaskName(client=0, nth=1, epoch=1)])
+        assert peer.pull()[0].task.name.nth == 0
+        peer.push((0, 1, 1), torch.ones(6))
+        assert peer.pull()[0].task.name.nth == 2
+        reply = peer.join(held=[pb.TaskName(client=0, nth=nth, epoch=1) for nth in (0, 1, 2)])
+        assert [one.nth for one in reply.received] == [1]
+    engine.close()
+
+
+def test_tasks_that_a_client_cannot_hold_are_not_believed():
+    engine = engine_of(epoch=3)
+    with Peer(engine.address) as peer:
+        names = [(0, 5, 2), (0, 5, 3), (0, 5, 4), (1, 5, 2), (0, 5, 0)]
+        peer.join(held=[pb.TaskName(client=client, nth=nth, epoch=epoch) for client, nth, epoch in names])
+        assert events_until(engine, many(Joined))[0].held == (TaskName(0, 5, 2),)
+        assert [peer.push(name, torch.ones(6)).answer for name in names] == [pb.ANSWER_RECEIVED] + [
+            pb.ANSWER_REFUSED
+        ] * 4
+    engine.close()
+
+
+def test_a_client_that_reaches_no_server_gives_up():
+    engine = engine_of()
+    engine.close()
+    running = Running(engine.address, {"a": Doubles()}, patience=0.5)
+    running.end()
+    assert isinstance(running.error, SojournError)
+    assert "has not answered for" in str(running.error)
+
+
+def test_pushes_wait_while_the_loop_is_busy():
+    from sojourn.live.engines.grpc.intake import Limits
+
+    engine = engine_of(limits=Limits(waiting=3))
+    running = Running(engine.address, {"a": Doubles()})
+    for nth in range(20):
+        engine.offer(offer_of(0, nth))
+    time.sleep(1)
+    assert engine._service.events.qsize() <= 5
+    assert len(arrivals(engine, 20)) == 20
+    running.leave()
+    engine.stop()
+
+
+def test_two_hundred_clients_of_one_process_do_two_thousand_tasks():
+    names = [f"client-{number}" for number in range(200)]
+    engine = engine_of(names)
+    process = clients(engine.address, 0, *names)
+    try:
+        for nth in range(10):
+            for client in range(200):
+                engine.offer(offer_of(client, nth))
+        done = set()
+        until = time.monotonic() + 6 * SECONDS
+        while len(done) < 2000 and time.monotonic() < until:
+            event = engine.receive(0.1)
+            if isinstance(event, Arrived):
+                done.add(event.name)
+                engine.acknowledge([event.name])
+        engine.stop()
+        counts = json.loads(process.communicate(timeout=SECONDS)[0])
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+    assert len(done) == 2000
+    assert counts["tasks"] == counts["pushed"] == 2000
+    assert counts["rejoined"] == counts["refused"] == counts["failed"] == 0

@@ -1,0 +1,115 @@
+"""The gRPC engine with keys: who may join, and as whom."""
+
+import shutil
+import time
+
+import grpc
+import pytest
+import torch
+from grpc_peers import Doubles, Peer, Running, arrivals, engine_of, events_until, many, offer_of
+
+from sojourn.errors import InvalidInput, SojournError
+from sojourn.live.engine import Joined, Rejected
+from sojourn.live.keys import ClientKeys, Registry, ServerKeys, make_keys, revoke
+
+CODE = grpc.StatusCode
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys") / "federation"
+    make_keys(folder, ["a", "b"])
+    return folder
+
+
+def keys_of(folder, name):
+    return ClientKeys.load(folder / "clients" / name)
+
+
+def serving(folder, names=("a", "b", "a/1", "a/2")):
+    keys, registry = ServerKeys.load(folder / "server"), Registry(folder / "server" / "clients.json")
+    return engine_of(names, keys=keys, registry=registry)
+
+
+@pytest.fixture
+def engine(made):
+    engine = serving(made)
+    yield engine
+    engine.close()
+
+
+def peer_with(engine, certificate, token):
+    mine = grpc.ssl_channel_credentials(certificate.authority, certificate.key, certificate.certificate)
+    return Peer(engine.address, mine, token)
+
+
+def refused(call, code):
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    assert caught.value.code() == code
+    return caught.value.details()
+
+
+def test_a_client_with_its_keys_works_under_its_name_and_names_below(made, engine):
+    running = Running(engine.address, {"a": Doubles(), "a/1": Doubles(), "a/2": Doubles()}, keys=keys_of(made, "a"))
+    for client in (0, 2, 3):
+        engine.offer(offer_of(client, 0))
+    assert {arrived.name.client for arrived in arrivals(engine, 3)} == {0, 2, 3}
+    assert running.leave()["tasks"] == 3
+
+
+def test_a_client_cannot_join_under_the_name_of_another(made, engine):
+    running = Running(engine.address, {"b": Doubles()}, keys=keys_of(made, "a"))
+    running.end()
+    assert isinstance(running.error, InvalidInput)
+    assert "the token belongs to a, it cannot join as b" in str(running.error)
+
+
+def test_a_token_is_worth_nothing_without_its_certificate(made, engine):
+    a, b = keys_of(made, "a"), keys_of(made, "b")
+    with peer_with(engine, b, a.token) as peer:
+        assert "another certificate" in refused(peer.join, CODE.UNAUTHENTICATED)
+    assert events_until(engine, many(Rejected))[-1].client == 0
+    for token in (None, "", "wrong"):
+        with peer_with(engine, a, token) as peer:
+            assert "token" in refused(peer.join, CODE.UNAUTHENTICATED)
+
+
+def test_a_session_is_worth_nothing_with_the_keys_of_another(made, engine):
+    a, b = keys_of(made, "a"), keys_of(made, "b")
+    with peer_with(engine, a, a.token) as mine, peer_with(engine, b, b.token) as other:
+        mine.join()
+        other.session = mine.session
+        refused(other.pull, CODE.NOT_FOUND)
+        refused(lambda: other.push((0, 0, 1), torch.ones(6)), CODE.NOT_FOUND)
+
+
+def test_a_client_without_certificate_or_of_another_federation_is_not_connected(made, engine, tmp_path):
+    a = keys_of(made, "a")
+    with Peer(engine.address, grpc.ssl_channel_credentials(a.authority), a.token) as peer:
+        refused(peer.join, CODE.UNAVAILABLE)
+    make_keys(tmp_path / "other", ["a"])
+    running = Running(engine.address, {"a": Doubles()}, keys=keys_of(tmp_path / "other", "a"), patience=5)
+    running.end()
+    assert isinstance(running.error, SojournError)
+    assert "is not trusted" in str(running.error)
+
+
+def test_a_revoked_client_is_refused_while_the_server_runs(made, tmp_path):
+    folder = tmp_path / "federation"
+    shutil.copytree(made, folder)
+    engine = serving(folder)
+    running = Running(engine.address, {"b": Doubles()}, keys=keys_of(folder, "b"))
+    events_until(engine, many(Joined))
+    revoke(folder, "b")
+    time.sleep(0.6)  # the registry looks at its file twice a second
+    engine.offer(offer_of(1, 0))
+    assert events_until(engine, many(Rejected), 2)[-1] == Rejected(1, None, "revoked")
+    running.end()
+    assert "revoked" in str(running.error)
+    engine.close()
+
+
+def test_keys_without_a_registry_are_refused(made):
+    with pytest.raises(InvalidInput, match="must be given together"):
+        engine_of(keys=ServerKeys.load(made / "server"))
