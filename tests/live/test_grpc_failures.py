@@ -26,13 +26,14 @@ from grpc_peers import (
 from sojourn.errors import SojournError
 from sojourn.live.engine import Arrived, Joined, Left, Pulled, TaskName
 from sojourn.live.engines.grpc import federation_pb2 as pb
+from sojourn.live.engines.grpc.intake import Limits
 
 PEERS = Path(__file__).with_name("grpc_peers.py")
 
 
 def clients(address, service, *names):
     command = [sys.executable, PEERS, address, str(service), *names]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_killed_client_is_gone_within_a_moment():
@@ -46,12 +47,28 @@ def test_a_killed_client_is_gone_within_a_moment():
     finally:
         process.kill()
         process.wait(SECONDS)
-        process.stdout.close()
+        process.communicate()
     assert sorted(event.client for event in of_kind(Left, events)) == [0, 1]
     with Peer(engine.address) as peer:  # a new process does not hold the task: it is handed over again
         peer.join()
         assert peer.pull()[0].task.name.nth == 0
     engine.close()
+
+
+def test_clients_that_are_interrupted_say_goodbye():
+    engine = engine_of(grace=60)
+    process = clients(engine.address, 60, "a", "b")
+    try:
+        engine.offer(offer_of(0, 0))
+        events_until(engine, lambda events: many(Joined, 2)(events) and many(Pulled)(events), 3 * SECONDS)
+        process.send_signal(signal.SIGINT)
+        events = events_until(engine, many(Left, 2), 5)
+        process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+        engine.close()
+    assert {event.reason for event in of_kind(Left, events)} == {"the client was stopped"}
 
 
 def test_a_client_that_comes_back_in_time_does_not_leave():
@@ -138,8 +155,6 @@ def test_a_client_that_reaches_no_server_gives_up():
 
 
 def test_pushes_wait_while_the_loop_is_busy():
-    from sojourn.live.engines.grpc.intake import Limits
-
     engine = engine_of(limits=Limits(waiting=3))
     running = Running(engine.address, {"a": Doubles()})
     for nth in range(20):
@@ -151,17 +166,17 @@ def test_pushes_wait_while_the_loop_is_busy():
     engine.stop()
 
 
-def test_two_hundred_clients_of_one_process_do_two_thousand_tasks():
-    names = [f"client-{number}" for number in range(200)]
+@pytest.mark.parametrize(("number", "each"), [(200, 10), pytest.param(1000, 2, marks=pytest.mark.slow)])
+def test_many_clients_of_one_process_do_many_tasks_over_one_connection(number, each):
+    names = [f"client-{one}" for one in range(number)]
     engine = engine_of(names)
     process = clients(engine.address, 0, *names)
+    done, until = set(), time.monotonic() + 6 * SECONDS
     try:
-        for nth in range(10):
-            for client in range(200):
+        for nth in range(each):
+            for client in range(number):
                 engine.offer(offer_of(client, nth))
-        done = set()
-        until = time.monotonic() + 6 * SECONDS
-        while len(done) < 2000 and time.monotonic() < until:
+        while len(done) < number * each and time.monotonic() < until:
             event = engine.receive(0.1)
             if isinstance(event, Arrived):
                 done.add(event.name)
@@ -171,6 +186,5 @@ def test_two_hundred_clients_of_one_process_do_two_thousand_tasks():
     finally:
         process.kill()
         process.wait(SECONDS)
-    assert len(done) == 2000
-    assert counts["tasks"] == counts["pushed"] == 2000
+    assert len(done) == counts["tasks"] == counts["pushed"] == number * each
     assert counts["rejoined"] == counts["refused"] == counts["failed"] == 0

@@ -37,11 +37,12 @@ def run_clients(
     patience: float | None = None,
     on_event: OnEvent | None = None,
 ) -> dict[str, int]:
-    """Run these clients until the run ends, `stop` is set, or Ctrl-C; return how often what happened.
+    """Run these clients until the run ends or `stop` is set; return how often what happened.
 
     A client that does not reach the server for `patience` seconds gives up; None = it never does. A client that the
     server refuses ends; if no client is left, the first refusal is raised. The counts are: tasks computed, updates
-    pushed, updates acknowledged and refused, connections made again, and clients that failed.
+    pushed, updates acknowledged and refused, connections made again, and clients that failed. After Ctrl-C the clients
+    leave, and KeyboardInterrupt is raised.
     """
     if not clients:
         raise InvalidInput("there must be one client at least, got none; name one")

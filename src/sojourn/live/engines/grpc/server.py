@@ -22,11 +22,12 @@ import torch
 from sojourn.errors import InvalidInput
 from sojourn.live.engine import Event, Offer, TaskName, Work
 from sojourn.live.engines.grpc.admission import Admission
+from sojourn.live.engines.grpc.handlers import handlers
 from sojourn.live.engines.grpc.intake import Limits
 from sojourn.live.engines.grpc.loops import QuietLoop
 from sojourn.live.engines.grpc.member import Parcel
-from sojourn.live.engines.grpc.service import Service, answering, streaming
-from sojourn.live.engines.grpc.wire import HEAD, KEEP_ALIVE, METHODS, SERVICE, WHOLE, Payload
+from sojourn.live.engines.grpc.service import Service
+from sojourn.live.engines.grpc.wire import HEAD, KEEP_ALIVE, WHOLE, Payload
 
 if TYPE_CHECKING:
     from sojourn.live.keys import Registry, ServerKeys
@@ -35,6 +36,13 @@ GRACE = 2.0  # seconds that a client has to come back
 FAREWELL = 2.0  # seconds at most until all clients have been told that the run has ended
 LAST_CALLS = 0.5  # seconds that calls have to end after that
 MOST_PORT = 65535
+MOST_CALLS = 100_000  # calls that may wait for the event loop: thousands of clients come back at the same time
+OPTIONS = [
+    *KEEP_ALIVE,
+    ("grpc.so_reuseport", 0),
+    ("grpc.server.max_pending_requests", MOST_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MOST_CALLS),
+]
 PATIENCE = 30.0  # seconds to wait for the background thread
 
 
@@ -165,9 +173,8 @@ class GrpcEngine:
             self._loop.close()
 
     async def _serve(self, address: str, keys: "ServerKeys | None", limits: Limits, started: Future[str]) -> None:
-        options = [*KEEP_ALIVE, ("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", limits.message)]
-        server = grpc.aio.server(options=options)
-        server.add_generic_rpc_handlers((_handlers(self._service),))
+        server = grpc.aio.server(options=[*OPTIONS, ("grpc.max_receive_message_length", limits.message)])
+        server.add_generic_rpc_handlers((handlers(self._service),))
         try:
             port = _bind(server, address, keys)
             await server.start()
@@ -206,10 +213,3 @@ def _check_free(address: str) -> None:
         busy = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
         reason = "the address is in use" if busy else str(error)
         raise InvalidInput(f"the server cannot listen at {address}: {reason}; name another address") from None
-
-
-def _handlers(service: Service) -> Any:
-    calls = {name: getattr(service, name.lower()) for name in METHODS}
-    methods = {name: grpc.unary_unary_rpc_method_handler(answering(call, service)) for name, call in calls.items()}
-    methods["Watch"] = grpc.unary_stream_rpc_method_handler(streaming(service.watch, service))
-    return grpc.method_handlers_generic_handler(SERVICE, methods)

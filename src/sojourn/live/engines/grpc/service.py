@@ -3,7 +3,8 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -19,7 +20,6 @@ from sojourn.live.engines.grpc.wire import (
     ENDED,
     PROTOCOL,
     WHOLE,
-    Malformed,
     dtype_number,
     from_name,
     joined,
@@ -52,6 +52,7 @@ class Service:
         self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
         self._members: dict[int, Member] = {}
         self._sessions: dict[str, Member] = {}
+        self._waiting: deque[asyncio.Future[None]] = deque()  # pushes that wait until the loop has taken events
         self._untold: set[str] = set()  # sessions that have not heard that the run has ended
 
     # What the loop says.
@@ -120,7 +121,9 @@ class Service:
             await member.wait(POLL)
             self._admission.identity(context)  # the token may have been revoked
             if member.session != request.session:
-                raise Refused(CODE.ABORTED if member.session else CODE.NOT_FOUND, "the session is over")
+                if member.session:
+                    raise Refused(CODE.ABORTED, f"another process has joined as {member.name}")
+                raise Refused(CODE.NOT_FOUND, "the session is over; join again")
             parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         member.serial += 1
         reply = pb.PullReply(serial=member.serial, ended=self.ended)
@@ -149,8 +152,7 @@ class Service:
         """Take an update or a part of it."""
         request, data = split(pb.PushRequest, content)
         member = self._caller(request.session, context)
-        while self.events.qsize() >= self._limits.waiting and not self.ended:
-            await asyncio.sleep(PAUSE)
+        await self._room()
         answer, reason = self._take_in(member, request, data)
         return bytes(pb.PushReply(answer=answer, reason=reason).SerializeToString())
 
@@ -249,6 +251,26 @@ class Service:
             self.events.put(Pulled(offer.name, time.monotonic()))
         return parcel.payload.cut(0, CHUNK if parcel.unfetched else size)
 
+    async def _room(self) -> None:
+        """Wait until the loop has taken enough events; whoever came first goes on first."""
+        if self._waiting or self.events.qsize() >= self._limits.waiting:
+            loop = asyncio.get_running_loop()
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            if len(self._waiting) == 1:
+                loop.call_later(PAUSE, self._let_in)
+            await turn
+
+    def _let_in(self) -> None:
+        room = self._limits.waiting - self.events.qsize()
+        while self._waiting and (room > 0 or self.ended):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                room -= 1
+        if self._waiting:
+            asyncio.get_running_loop().call_later(PAUSE, self._let_in)
+
     def _take_in(self, member: Member, request: Any, data: memoryview) -> tuple[int, str]:
         """Take a part of an update; return the answer and a reason."""
         name = from_name(request.name)
@@ -282,36 +304,3 @@ def _tell(member: Member, reply: Any) -> None:
             reply.acknowledged.append(to_name(name))
         if not serial:
             member.news[name] = member.serial
-
-
-def answering(call: Callable[[bytes, Any], Any], service: Service) -> Callable[[bytes, Any], Any]:
-    """Return the call such that refusals become status codes."""
-
-    async def answer(content: bytes, context: Any) -> Any:
-        try:
-            return await call(content, context)
-        except Refused as refusal:
-            service.refused(refusal)
-            return await context.abort(refusal.code, refusal.reason)
-        except Malformed:
-            return await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")
-
-    return answer
-
-
-def streaming(
-    call: Callable[[bytes, Any], AsyncIterator[bytes]], service: Service
-) -> Callable[[bytes, Any], AsyncIterator[bytes]]:
-    """Return the call with a stream such that refusals become status codes."""
-
-    async def answer(content: bytes, context: Any) -> AsyncIterator[bytes]:
-        try:
-            async for message in call(content, context):
-                yield message
-        except Refused as refusal:
-            service.refused(refusal)
-            await context.abort(refusal.code, refusal.reason)
-        except Malformed:
-            await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")
-
-    return answer
