@@ -30,7 +30,7 @@ CODE = grpc.StatusCode
 def engine():
     engine = engine_of()
     yield engine
-    engine.close()
+    engine.stop(ended=False)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_client_holds_one_task_or_two_if_it_prefetches(prefetch, most):
         assert not waiting.done()
         assert peer.push((0, 0, 1), torch.ones(6)).answer == pb.ANSWER_RECEIVED
         assert pb.PullReply.FromString(waiting.result(5)).task.name.nth == most
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_an_artificial_service_lasts_as_long_as_it_should(engine):
@@ -254,7 +254,7 @@ def test_open_slots_go_to_clients_in_the_order_of_joining():
         assert [peer.join(name).client for name in ("x", "a", "y", "x")] == [3, 0, 2, 3]
         refused(lambda: peer.join("z"), CODE.PERMISSION_DENIED)
     assert engine.names == {"a": 0, "x": 3, "y": 2}
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_an_expelled_client_is_told_and_comes_no_more(engine):

@@ -52,7 +52,7 @@ def test_a_killed_client_is_gone_within_a_moment():
     with Peer(engine.address) as peer:  # a new process does not hold the task: it is handed over again
         peer.join()
         assert peer.pull()[0].task.name.nth == 0
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_clients_that_are_interrupted_say_goodbye():
@@ -67,7 +67,7 @@ def test_clients_that_are_interrupted_say_goodbye():
     finally:
         process.kill()
         process.wait(SECONDS)
-        engine.close()
+        engine.stop(ended=False)
     assert {event.reason for event in of_kind(Left, events)} == {"the client was stopped"}
 
 
@@ -88,7 +88,7 @@ def test_a_client_that_comes_back_in_time_does_not_leave():
         assert events_until(engine, many(Left), 1.5)[-1] == Left(0, "the connection broke")
         with pytest.raises(grpc.RpcError):
             first.pull()
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_clients_come_back_to_a_server_that_is_started_again_and_push_what_they_kept():
@@ -99,7 +99,7 @@ def test_clients_come_back_to_a_server_that_is_started_again_and_push_what_they_
     events = events_until(engine, lambda events: many(Arrived)(events) and many(Pulled, 2)(events))
     assert [event.name.client for event in of_kind(Arrived, events)] == [0]
     address = engine.address
-    engine.close()  # a has sent its update, which was not acknowledged; b is at work
+    engine.stop(ended=False)  # a has sent its update, which was not acknowledged; b is at work
     again = engine_of(("a", "b"), address=address, epoch=2)
     events = events_until(again, many(Joined, 2), 2)
     held = {event.client: event.held for event in of_kind(Joined, events)}
@@ -130,7 +130,7 @@ def test_a_task_whose_message_was_lost_is_handed_over_again_before_all_others():
         assert peer.pull()[0].task.name.nth == 2
         reply = peer.join(held=[pb.TaskName(client=0, nth=nth, epoch=1) for nth in (0, 1, 2)])
         assert [one.nth for one in reply.received] == [1]
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_tasks_that_a_client_cannot_hold_are_not_believed():
@@ -142,12 +142,12 @@ def test_tasks_that_a_client_cannot_hold_are_not_believed():
         assert [peer.push(name, torch.ones(6)).answer for name in names] == [pb.ANSWER_RECEIVED] + [
             pb.ANSWER_REFUSED
         ] * 4
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_a_client_that_reaches_no_server_gives_up():
     engine = engine_of()
-    engine.close()
+    engine.stop(ended=False)
     running = Running(engine.address, {"a": Doubles()}, patience=0.5)
     running.end()
     assert isinstance(running.error, SojournError)

@@ -35,7 +35,7 @@ def serving(folder, names=("a", "b", "a/1", "a/2")):
 def engine(made):
     engine = serving(made)
     yield engine
-    engine.close()
+    engine.stop(ended=False)
 
 
 def peer_with(engine, certificate, token):
@@ -107,7 +107,7 @@ def test_a_revoked_client_is_refused_while_the_server_runs(made, tmp_path):
     assert events_until(engine, many(Rejected), 2)[-1] == Rejected(1, None, "revoked")
     running.end()
     assert "revoked" in str(running.error)
-    engine.close()
+    engine.stop(ended=False)
 
 
 def test_keys_without_a_registry_are_refused(made):

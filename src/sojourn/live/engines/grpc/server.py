@@ -137,17 +137,10 @@ class GrpcEngine:
         """Disconnect a client and admit it no more."""
         self._hand(self._service.expel, client, reason)
 
-    def stop(self) -> None:
-        """Tell all clients that the run has ended, and stop."""
-        self._shut(FAREWELL)
-
-    def close(self) -> None:
-        """Stop without a word: clients keep their updates and wait for the server to be started again."""
-        self._shut(0.0)
-
-    def _shut(self, farewell: float) -> None:
+    def stop(self, ended: bool = True) -> None:
+        """Stop; tell all clients that the run has ended, or leave them waiting for the server to come back."""
         if self._thread.is_alive():
-            self._farewell = farewell
+            self._farewell = FAREWELL if ended else 0.0
             self._hand(self._over.set)
             self._thread.join(PATIENCE)
 
