@@ -6,8 +6,8 @@ clients send: who they are, and the form of an update. A message that fails a ch
 the model.
 
 A task is named by (client, nth, epoch): the client's nth task in the order of dispatch, and how often the server had
-been started when the task was sent. After a crash the server may send another task with the same nth, so the epoch tells
-the two apart. A client keeps an update until it is told what became of it: `acknowledge` or `refuse`.
+been started when the task was sent. After a crash the server may send another task with the same nth, so the epoch
+tells the two apart. A client keeps an update until it is told what became of it: `acknowledge` or `refuse`.
 """
 
 from typing import NamedTuple, Protocol
@@ -146,5 +146,5 @@ class Engine(Protocol):
     def expel(self, client: int, reason: str) -> None:
         """Disconnect a client and admit it no more."""
 
-    def stop(self) -> None:
-        """Tell all clients that the run has ended, and stop."""
+    def stop(self, ended: bool) -> None:
+        """Stop; tell all clients that the run has ended, or leave them waiting for the server to come back."""

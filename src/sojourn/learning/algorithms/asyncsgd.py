@@ -59,6 +59,7 @@ class AsyncSGD(Standard):
 
     name = "asyncsgd"
     sends = "gradient"
+    needs_sent = False
     corrects = True
 
     def __post_init__(self) -> None:

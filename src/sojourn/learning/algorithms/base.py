@@ -123,6 +123,12 @@ class Algorithm(Protocol):
         """
 
     @property
+    def needs_sent(self) -> bool:
+        """Whether `apply` uses the model that was sent, `Arrival.sent.params`; a live server that was killed has only
+        its version, and sends such tasks again.
+        """
+
+    @property
     def corrects(self) -> bool:
         """Whether the algorithm multiplies updates by `Arrival.factor`, so that a plan can set the correction."""
 
@@ -163,6 +169,7 @@ class Standard:
     corrects = False
     correction = 0.0
     uses_prob = False
+    needs_sent = True
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Draw clients by the plan, and let tasks queue."""

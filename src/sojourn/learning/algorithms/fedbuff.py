@@ -64,6 +64,7 @@ class FedBuff(Standard):
 
     name = "fedbuff"
     sends = "delta"
+    needs_sent = False
     corrects = True
 
     def __post_init__(self) -> None:

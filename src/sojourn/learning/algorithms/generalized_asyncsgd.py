@@ -60,6 +60,7 @@ class GeneralizedAsyncSGD(Standard):
     sends = "gradient"
     weighs = True
     uses_prob = True
+    needs_sent = False
     corrects = True
     correction = 1.0
 

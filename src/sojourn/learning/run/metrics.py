@@ -11,7 +11,7 @@ from sojourn.errors import UnreadableFile
 from sojourn.files import write_text, writing
 
 if TYPE_CHECKING:
-    from sojourn.learning.replay.replay import Replay
+    from sojourn.learning.replay.server import Server
     from sojourn.learning.run.evaluate import Judgement
 
 PERCENTILES = (0, 10, 50, 90)  # of the clients' accuracies
@@ -62,7 +62,7 @@ class Metrics:
         if rows:
             self.last = {key: int(value) if key in WHOLE else value for key, value in rows[-1].items()}
 
-    def append(self, replay: "Replay", found: "Judgement") -> None:
+    def append(self, replay: "Server", found: "Judgement") -> None:
         """Append a row with the state of the run."""
         tally = replay.tally
         before, summed = self._losses

@@ -94,7 +94,7 @@ class Trainer:
             config = config.resolved(trace=str(self.folder / "trace.parquet"))
         self.built: Built = build(config, watch, like, shares)
         self.notes = [] if given is None else check_given(self.built, given)
-        self._identity = _identity(self.built, given)
+        self._identity = identity(self.built, given)
         self._recognised(resume)  # refuses the folder before anything in it is changed
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
@@ -237,7 +237,7 @@ class Trainer:
         if config.exists() and trace.exists():
             return
         self.trace.save(trace)
-        facts = {**self._identity, "versions": _versions(), "unused": self.built.unused}
+        facts = {**self._identity, "versions": versions(), "unused": self.built.unused}
         write_json(config, facts, "configuration")
 
     def go(
@@ -408,7 +408,7 @@ def together(
             raise
 
 
-def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
+def identity(built: Built, given: Trace | None) -> dict[str, Any]:
     """Return what identifies a run; for a simulated timing the configuration decides."""
     federation, setting = built.federation, built.setting
     return {
@@ -423,7 +423,7 @@ def _identity(built: Built, given: Trace | None) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     return {
         "sojourn": __version__,
         "python": platform.python_version(),

@@ -1,0 +1,155 @@
+"""Chooser: who gets the next task, among the clients that are present, and what share of updates each client has.
+
+`routed` draws by the plan's sampling among present clients that may hold another task; `idle` is the same with a cap of
+1; `pure` gives the next task to the client that has just finished, and otherwise to the one that holds the fewest.
+
+The share that is recorded with a task (`prob`) makes corrections work while clients come and go. Shares are estimated
+from the updates received while a client was present, with a prior worth one update per client; where tasks are routed
+and queue without a cap the share is the sampling itself. They are scaled so that the shares of the clients present sum
+to the part Q of the objective's weights that these clients have. So a correction of 1 steps along
+
+    sum over present clients of (q_i / Q) f_i,
+
+the objective of the clients present, with their weights renormalised.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.storable import check
+from sojourn.plan import Plan
+from sojourn.random import TaskKeys
+from sojourn.types import Floats
+
+KNOWN = ("routed", "idle", "pure")
+_UNIT = 2.0**-63
+
+
+@dataclass(eq=False)
+class Chooser:
+    """The clients that are present, what they hold, and the draw of the next one.
+
+    >>> plan = Plan(("all",), np.array([3]), np.array([1 / 3]), 2, cap=np.ones(1))
+    >>> chooser = Chooser(plan, np.full(3, 1 / 3), np.full(3, 1 / 3))
+    >>> chooser.choose(None) is None
+    True
+    >>> chooser.arrive(1); chooser.choose(None), round(chooser.share(1), 3)
+    (1, 0.333)
+    """
+
+    plan: Plan
+    """The plan, with the cap that the dispatcher implies."""
+    weights: Floats
+    """Weight q of every client in the objective."""
+    prior: Floats
+    """Expected share of every client in all updates, if all are present."""
+    dispatcher: str = "routed"
+    """Name of the dispatcher: routed, idle or pure."""
+    seed: int = 0
+    """Seed of the draws."""
+    present: NDArray[np.bool_] = field(init=False)
+    """Whether a client is there and may get tasks."""
+    held: NDArray[np.int64] = field(init=False)
+    """Number of tasks that each client holds, in its queue or in its hands."""
+    received: NDArray[np.int64] = field(init=False)
+    """Number of updates received from each client."""
+    missed: NDArray[np.int64] = field(init=False)
+    """Number of updates received while the client was absent, up to when it last came."""
+    drawn: int = 0
+    """Number of draws so far: the random state."""
+
+    def __post_init__(self) -> None:
+        if self.dispatcher not in KNOWN:
+            raise InvalidInput(
+                f"a live run dispatches by {', '.join(KNOWN)}, got {self.dispatcher}; use an algorithm that lets tasks "
+                "queue, or give it a dispatch option"
+            )
+        clients = int(self.plan.count.sum())
+        self._sampling = np.repeat(self.plan.sampling, self.plan.count)
+        cap = np.ones(clients) if self.dispatcher == "idle" else np.repeat(self.plan.cap, self.plan.count)
+        self._cap = np.minimum(cap, self.plan.concurrency).astype(np.int64)
+        self._fixed = self.dispatcher == "routed" and not self.plan.capped
+        self._keys = TaskKeys(self.seed)
+        self.present = np.zeros(clients, np.bool_)
+        self.held, self.received, self.missed = (np.zeros(clients, np.int64) for _ in range(3))
+        self._left = np.zeros(clients, np.int64)  # updates received in all when the client left
+        self._total = 0
+
+    @property
+    def places(self) -> int:
+        """Number of tasks that the clients present may hold."""
+        return int(self._cap[self.present].sum())
+
+    def arrive(self, client: int) -> None:
+        """Note that a client is present."""
+        if not self.present[client]:
+            self.present[client] = True
+            self.missed[client] += self._total - self._left[client]
+
+    def depart(self, client: int) -> None:
+        """Note that a client is absent; it gets no tasks until it arrives again."""
+        if self.present[client]:
+            self.present[client] = False
+            self._left[client] = self._total
+
+    def take(self, client: int) -> None:
+        """Note that a client gets a task."""
+        self.held[client] += 1
+
+    def release(self, client: int, used: bool) -> None:
+        """Note that a task of a client has ended; `used` = its update was received."""
+        self.held[client] -= 1
+        if used:
+            self.received[client] += 1
+            self._total += 1
+
+    def choose(self, finisher: int | None) -> int | None:
+        """Return the client that gets the next task; None = no client present has room.
+
+        `finisher` is the client whose task has just ended; None = there is none.
+        """
+        if self.dispatcher == "pure":
+            return self._next(finisher)
+        room = np.flatnonzero(self.present & (self.held < self._cap))
+        if room.size <= 1:
+            return int(room[0]) if room.size else None
+        edges = np.cumsum(self._sampling[room])
+        point = self._keys(0, self.drawn) * _UNIT * edges[-1]
+        self.drawn += 1
+        return int(room[min(int(np.searchsorted(edges, point, side="right")), room.size - 1)])
+
+    def _next(self, finisher: int | None) -> int | None:
+        if finisher is not None and self.present[finisher] and self.held[finisher] < self._cap[finisher]:
+            return finisher
+        room = np.flatnonzero(self.present & (self.held < self._cap))
+        return int(room[np.argmin(self.held[room])]) if room.size else None
+
+    def share(self, client: int) -> float:
+        """Return the client's share of updates, scaled so that those of the clients present sum to their weights."""
+        weight = float(self.weights[self.present].sum())
+        if self._fixed:
+            return float(self._sampling[client] / self._sampling[self.present].sum() * weight)
+        many = self.present.size
+        seen = self._total - self.missed
+        believed = (self.received + many * self.prior) / (seen + many)
+        return float(believed[client] / believed[self.present].sum() * weight)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state, as a tree of tensors and numbers; presence is not part of it."""
+        left = np.where(self.present, self._total, self._left)
+        arrays = {"received": self.received, "missed": self.missed, "left": left}
+        tensors: dict[str, Any] = {key: torch.from_numpy(one.copy()) for key, one in arrays.items()}
+        return tensors | {"drawn": self.drawn, "total": self._total}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        """Take over the state of a snapshot; nobody is present, and nobody holds a task."""
+        check(tree, {"received": Tensor, "missed": Tensor, "left": Tensor, "drawn": int, "total": int})
+        self.drawn, self._total = tree["drawn"], tree["total"]
+        for key, mine in (("received", self.received), ("missed", self.missed), ("left", self._left)):
+            mine[:] = tree[key].numpy()

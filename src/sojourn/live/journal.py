@@ -1,0 +1,149 @@
+"""Journal: what a live run has on the disk, so that it goes on after a crash as if nothing had been lost.
+
+A commit writes the rows of the tasks that ended since the last one, and then a checkpoint of everything else: model,
+algorithm state, random state, tasks in flight. The checkpoint says how many rows belong to it. Rows of a commit that
+did not come to its end are cut off when the run is resumed, so rows and model always belong together. Commits are
+written by a thread of their own, one at a time; nothing that they are given is changed afterwards.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.errors import SojournError, UnreadableFile
+from sojourn.files import writing
+from sojourn.learning.run.store import Store
+from sojourn.trace import COLUMNS, Trace
+
+ROWS = "rows.bin"
+CHECKPOINTS = "checkpoints"
+LEAST = 0.1  # seconds between two commits at the least
+SHARE = 0.05  # of the time that commits may take
+ROW = np.dtype([(key, kind) for key, kind in COLUMNS.items()])
+
+
+class Commit(NamedTuple):
+    """What one commit holds."""
+
+    rows: bytes
+    """Rows of the tasks that ended, as `ROW`."""
+    tree: dict[str, Any]
+    """Everything else."""
+    then: Callable[[], None]
+    """Called once it is on the disk, by the thread that calls `Journal.settle`."""
+
+
+class Journal:
+    """The folder of a live run: rows and checkpoints."""
+
+    def __init__(self, folder: Path, device: str = "cpu", least: float = LEAST) -> None:
+        self.path, self.store, self.least = folder / ROWS, Store(folder / CHECKPOINTS, device), least
+        self.number, self.rows = 0, 0
+        self.cost = 0.0
+        """Seconds of the last commit."""
+        self._file: Any = None
+        self._todo: SimpleQueue[Commit | None] = SimpleQueue()
+        self._done: SimpleQueue[Callable[[], None] | BaseException] = SimpleQueue()
+        self._busy, self._begun = False, -float("inf")
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> dict[str, Any] | None:
+        """Open the files; return the tree of the last commit, and cut off what came after it; None = there is none."""
+        tree = None
+        if self.store.steps():
+            self.number, tree = self.store.load()
+            self.rows = int(tree["rows"])
+        with writing(self.path, "rows of the trace"):
+            self._file = self.path.open("r+b" if tree is not None and self.path.exists() else "w+b")
+            size = self._file.seek(0, os.SEEK_END)
+            if size < self.rows * ROW.itemsize:
+                raise UnreadableFile(
+                    f"{self.path} has fewer rows than its checkpoint says, {self.rows:,}; restore the right file"
+                )
+            self._file.truncate(self.rows * ROW.itemsize)
+            self._file.seek(0, os.SEEK_END)
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._thread.start()
+        return tree
+
+    @property
+    def busy(self) -> bool:
+        """Whether a commit is being written."""
+        return self._busy
+
+    def wait(self) -> float:
+        """Return the seconds until the next commit may begin, so that commits take a small share of the time."""
+        if self._busy:
+            return self.least
+        pause = max(self.least, self.cost / SHARE)
+        return max(0.0, self._begun + pause - time.monotonic())
+
+    def commit(self, commit: Commit) -> None:
+        """Begin to write a commit; the last one must have been settled."""
+        assert not self._busy
+        self._busy, self._begun = True, time.monotonic()
+        self._todo.put(commit)
+
+    def settle(self, timeout: float = 0.0) -> bool:
+        """Take note of a commit that is on the disk; return whether there was one. Its error is raised here."""
+        try:
+            found = self._done.get(timeout=timeout) if timeout else self._done.get_nowait()
+        except Empty:
+            return False
+        self._busy = False
+        if isinstance(found, BaseException):
+            raise found
+        found()
+        return True
+
+    def flush(self) -> None:
+        """Wait until the commit that is being written is on the disk."""
+        while self._busy:
+            self.settle(timeout=1.0)
+
+    def close(self) -> None:
+        """End the thread and close the file."""
+        if self._thread is not None:
+            self._todo.put(None)
+            self._thread.join()
+            self._thread = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def trace(self, metadata: dict[str, Any], in_flight: bytes = b"") -> Trace:
+        """Return the trace: the rows that are on the disk, then the tasks in flight."""
+        content = self.path.read_bytes()[: self.rows * ROW.itemsize] + in_flight
+        table = np.frombuffer(content, ROW)
+        return Trace(**{key: np.ascontiguousarray(table[key]) for key in COLUMNS}, metadata=metadata)
+
+    def _write(self) -> None:
+        while (commit := self._todo.get()) is not None:
+            try:
+                self._put(commit)
+                self._done.put(commit.then)
+            except BaseException as error:
+                self._done.put(error)
+
+    def _put(self, commit: Commit) -> None:
+        begun = time.thread_time()
+        rows = self.rows + len(commit.rows) // ROW.itemsize
+        with writing(self.path, "rows of the trace"):
+            if commit.rows:
+                self._file.seek(self.rows * ROW.itemsize)
+                self._file.write(commit.rows)
+                self._file.flush()
+                os.fdatasync(self._file.fileno())
+        try:
+            self.store.save(self.number + 1, {**commit.tree, "rows": rows})
+        except SojournError:
+            self._file.truncate(self.rows * ROW.itemsize)
+            raise
+        self.number, self.rows = self.number + 1, rows
+        self.cost = time.thread_time() - begun

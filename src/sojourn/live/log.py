@@ -1,0 +1,41 @@
+"""Log: what happened in a live run, one JSON object per line, for people and for programs."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sojourn.files import writing
+
+MOST = 64 * 2**20  # bytes after which the log moves to NAME.1
+
+
+class Log:
+    """A file to which lines are appended; it is turned over when it grows large."""
+
+    def __init__(self, path: Path, most: int = MOST) -> None:
+        self.path, self._most, self._lock = path, most, threading.Lock()
+        with writing(path, "log"):
+            self._file = path.open("a", encoding="utf-8")
+
+    def write(self, what: str, facts: Mapping[str, Any]) -> None:
+        """Append a line: the time by the wall clock, what happened, and facts about it."""
+        line = json.dumps({"at": round(time.time(), 3), "what": what, **facts}, default=str)
+        with self._lock, writing(self.path, "log"):
+            self._file.write(line + "\n")
+            self._file.flush()
+            if self._file.tell() > self._most:
+                self._file.close()
+                self.path.replace(self.path.with_suffix(self.path.suffix + ".1"))
+                self._file = self.path.open("a", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()

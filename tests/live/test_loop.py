@@ -1,0 +1,278 @@
+"""The loop of a live run over pretended clients: caps hold, kills undo nothing, and replay gives the same bits."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from live.pretended import Federation, Pretended
+from sojourn import Trace
+from sojourn.errors import InvalidInput
+from sojourn.experiments.training import train
+from sojourn.learning.run.config import TrainConfig
+from sojourn.live.engine import Joined, Rejected
+from sojourn.live.journal import Commit, Journal
+from sojourn.live.run import LiveRun, Settings, built_for
+from sojourn.live.worker import FederationWorker
+from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST, REFUSED
+
+RATES = np.repeat([8.0, 1.0], 5)
+
+
+def service(client: int, nth: int) -> float:
+    """Exponential service times that belong to the task."""
+    return float(np.random.default_rng((client, nth)).exponential(1 / RATES[client]))
+
+
+class EveryFew(Journal):
+    """Commits at every nth chance, at once, so that a kill comes where a test wants it."""
+
+    every = 5
+
+    def __init__(self, *given: object, **options: object) -> None:
+        super().__init__(*given, **options)
+        self._asked = 0
+
+    def wait(self) -> float:
+        self._asked += 1
+        return 0.0 if self._asked % (2 * self.every + 1) == 0 else 1.0
+
+    def commit(self, commit: Commit) -> None:
+        self._put(commit)
+        commit.then()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> TrainConfig:
+    path = tmp_path / "fleet.csv"
+    path.write_text("name,count,rate\nfast,5,8\nslow,5,1\n")
+    return TrainConfig(
+        str(path), cap="1", concurrency=10, steps=200, partition="classes(k=2)", model="mlp(hidden=8)", device="cpu"
+    )
+
+
+@pytest.fixture(autouse=True)
+def commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.live.run.Journal", EveryFew)
+
+
+def clients(config: TrainConfig) -> Federation:
+    return Federation(FederationWorker(built_for(config).federation), service, range(10))
+
+
+def run_of(
+    config: TrainConfig, folder: Path, federation: Federation, resume: bool = False, **settings: float
+) -> LiveRun:
+    return LiveRun(config, folder, lambda *_: Pretended(federation), Settings(**settings), resume)
+
+
+def finished(run: LiveRun) -> Trace:
+    with run:
+        assert run.run(threading.Event())
+    return Trace.load(run.folder / "trace.parquet")
+
+
+def replayed(config: TrainConfig, trace: Trace, folder: Path) -> bytes:
+    train(replace(config, steps=None, execution="one-by-one"), folder, trace=trace)
+    return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"cap": "2", "concurrency": 15},
+        {"cap": None, "concurrency": 12, "sampling": "speed^0.5"},
+        {"correction": 0.5},
+        {"algorithm": "fedbuff(size=3)"},
+        {"algorithm": "fedasync(alpha=0.5)"},
+        {"algorithm": "asyncsgd(assignment=pure)", "cap": None},
+        {"local_steps": 3, "algorithm": "fedbuff(size=2)", "schedule": "linear(end=200)"},
+    ],
+    ids=str,
+)
+def test_the_final_model_is_that_of_a_replay_bit_for_bit(config, tmp_path, changes):
+    config = replace(config, **changes)
+    trace = finished(run_of(config, tmp_path / "live", clients(config)))
+    assert int(trace.applied.sum()) == 200
+    assert (tmp_path / "live/model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
+
+
+@pytest.mark.parametrize(("cap", "tasks"), [("1", 10), ("2", 15), ("3", 20)])
+def test_c_tasks_are_in_flight_and_no_client_holds_more_than_its_cap(config, tmp_path, cap, tasks):
+    config = replace(config, cap=cap, concurrency=tasks)
+    run, most, flying = run_of(config, tmp_path / "live", clients(config), begin_with=10), [], []
+    with run:
+        run.run(
+            threading.Event(),
+            lambda one: (most.append(one.loop.chooser.held.max()), flying.append(len(one.loop.pending))),
+        )
+    assert max(most) == int(cap)
+    assert set(flying[20:]) == {tasks}
+
+
+class Killed(Exception):
+    pass
+
+
+def kill_after(updates: int):
+    def look(run: LiveRun) -> None:
+        if run.server.received >= updates:
+            raise Killed
+
+    return look
+
+
+@pytest.mark.parametrize("algorithm", ["generalized-asyncsgd", "asyncsgd", "fedbuff(size=3)", "fedasync"])
+@pytest.mark.parametrize("every", [1, 5, 30])
+def test_a_server_killed_again_and_again_loses_nothing_acknowledged_and_applies_nothing_twice(
+    config, tmp_path, monkeypatch, every, algorithm
+):
+    monkeypatch.setattr(EveryFew, "every", every)
+    config = replace(config, algorithm=algorithm, correction=0.5 if "gen" in algorithm else None)
+    federation, folder = clients(config), tmp_path / "live"
+    for number, updates in enumerate((3, 20, 21, 77, 150)):
+        run = run_of(config, folder, federation, resume=number > 0)
+        with run, pytest.raises(Killed):
+            run.run(threading.Event(), kill_after(updates))
+    trace = finished(run_of(config, folder, federation, resume=True))
+    applied = trace.fate == APPLIED
+    assert applied.sum() == 200
+    names = list(zip(trace.client[applied].tolist(), nth_of(trace)[applied].tolist(), strict=True))
+    assert len(set(names)) == 200
+    assert {(name.client, name.nth) for name in federation.acknowledged} <= set(names)
+    assert len(trace.metadata["resumes"]) == 5
+    assert (folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
+
+
+def nth_of(trace: Trace) -> np.ndarray:
+    from sojourn.learning.replay.timeline import _nth
+
+    return _nth(trace)
+
+
+def test_after_a_kill_tasks_that_clients_hold_go_on_and_the_others_are_sent_anew(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(EveryFew, "every", 1)
+    federation, folder = clients(config), tmp_path / "live"
+    with run_of(config, folder, federation) as run, pytest.raises(Killed):
+        run.run(threading.Event(), kill_after(50))
+    gone = next(iter(federation.serving))
+    del federation.serving[gone]  # the client was killed too, and has come back with nothing
+    trace = finished(run_of(config, folder, federation, resume=True))
+    ended = trace.fate[trace.fate != IN_FLIGHT]
+    assert (ended == DROPPED).sum() == 1
+    assert int(trace.client[trace.fate == DROPPED][0]) == gone
+    assert (ended == APPLIED).sum() == 200
+
+
+def test_a_client_that_dies_loses_its_tasks_and_the_others_get_them(config, tmp_path):
+    config = replace(config, cap="2", concurrency=10)
+    federation = clients(config)
+    run = run_of(config, tmp_path / "live", federation, begin_with=10)
+    dead = []
+
+    def look(one: LiveRun) -> None:
+        if one.server.received >= 60 and not dead:
+            dead.append(7)
+            one.engine.leave(7)
+
+    with run:
+        assert run.run(threading.Event(), look)
+        assert not run.loop.chooser.present[7]
+        assert len(run.loop.pending) == 10
+    trace = Trace.load(run.folder / "trace.parquet")
+    mine = trace.fate[trace.client == 7]
+    assert 1 <= (mine == LOST).sum() + (mine == DROPPED).sum() <= 2
+    assert (trace.fate == APPLIED).sum() == 200
+    assert (run.folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
+
+
+def test_a_task_that_takes_too_long_is_given_up_and_its_late_update_refused(config, tmp_path):
+    def stuck(client: int, nth: int) -> float:
+        return 40.0 if client == 9 and nth == 2 else service(client, nth)
+
+    config = replace(config, steps=1000)
+    federation = clients(config)
+    federation.times = stuck
+    run = run_of(config, tmp_path / "live", federation, begin_with=10, patience=5.0)
+    trace = finished(run)
+    lost = trace.fate == LOST
+    assert trace.client[lost].tolist() == [9]
+    assert run.loop.faults.counts["timeouts"] == 1
+    assert [reason for _, reason in federation.refused] == ["it came too late"]
+    back = trace.applied & (trace.client == 9) & (trace.dispatched_at > trace.applied_at[lost][0])
+    assert back.any()  # once heard from, it gets tasks again
+
+
+def test_a_client_whose_messages_are_refused_is_expelled_after_three(config, tmp_path):
+    federation = clients(config)
+    run = run_of(config, tmp_path / "live", federation, begin_with=10)
+    done: list[int] = []
+
+    def look(one: LiveRun) -> None:
+        if one.server.received >= 20 + 10 * len(done) and len(done) < 3:
+            name = next(flying.name for flying in one.loop.pending.values() if flying.name.client == 2)
+            done.append(one.server.received)
+            one.engine.happen(0.0, Rejected(2, name, "its numbers are not finite"))
+
+    with run:
+        assert run.run(threading.Event(), look)
+        assert run.engine.expelled == ([2] if not federation_recovers(run) else [])
+    trace = Trace.load(run.folder / "trace.parquet")
+    assert (trace.fate == REFUSED).sum() == 3
+    assert {one["reason"] for one in trace.metadata["refusals"]} >= {"its numbers are not finite"}
+
+
+def federation_recovers(run: LiveRun) -> bool:
+    """Whether an update of client 2 was applied between two refusals, which clears its strikes."""
+    return run.loop.faults.counts["expelled"] == 0
+
+
+def test_nobody_gets_a_task_before_enough_clients_are_there(config, tmp_path):
+    federation = clients(config)
+    federation.clients = [0, 1]
+    run = run_of(config, tmp_path / "live", federation, begin_with=3)
+    stop = threading.Event()
+
+    def look(one: LiveRun) -> None:
+        if one.engine.now() > 5:
+            one.engine.happen(0.0, Joined(2, ()))
+            one.engine._queues[2] = []
+        if one.engine.now() > 10:
+            stop.set()
+
+    with run:
+        assert not run.run(stop, look)
+        assert run.server.received > 0
+        assert 4.0 < run.loop.now < 6.0  # time counts from the first task
+
+
+def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, tmp_path):
+    federation, folder, stop = clients(config), tmp_path / "live", threading.Event()
+    with run_of(config, folder, federation) as run:
+        assert not run.run(stop, lambda one: stop.set() if one.server.received >= 30 else None)
+    with pytest.raises(InvalidInput, match="already holds a run; continue it with --resume"):
+        run_of(config, folder, federation)
+    with pytest.raises(InvalidInput, match="holds another run: its plan_hash"):
+        run_of(replace(config, concurrency=4), folder, federation, resume=True)
+    trace = finished(run_of(config, folder, federation, resume=True))
+    assert int(trace.applied.sum()) == 200
+    with pytest.raises(InvalidInput, match="is finished"):
+        run_of(config, folder, federation, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"algorithm": "fedavg"}, "works in rounds"),
+        ({"algorithm": "quafl"}, "rounds or periods"),
+        ({"availability": "churn(on=10, off=2)"}, "belongs to simulated runs"),
+        ({"steps": None}, "needs an end"),
+        ({"dispatcher": "shuffled", "cap": None}, "dispatches by routed, idle, pure, got shuffled"),
+    ],
+)
+def test_what_cannot_run_live_is_refused_with_the_reason(config, tmp_path, changes, why):
+    with pytest.raises(InvalidInput, match=why):
+        run_of(replace(config, **changes), tmp_path / "live", Federation(None, service, []))
