@@ -1,14 +1,14 @@
 """Patience: how long the server waits for an update, by what it knows of the client.
 
 The time from handing over a task to its update is taken as lognormal. Its mean and spread are estimated for each client
-from its own updates, late ones included, with a prior from the fleet: a spread that allows for a factor of ten. A task
+from its own updates, late ones included, with a prior from the fleet. A task
 is given up after `FACTOR` spreads above the mean, and never before `least` seconds.
 """
 
 from math import exp, log, sqrt
 
-FACTOR = 6.0
-SPREAD = 1.0  # prior standard deviation of the logarithm
+FACTOR = 4.0
+SPREAD = 0.75  # prior standard deviation of the logarithm: twenty times the mean time is too long
 PRIOR = 2.0  # worth of the prior, in updates
 
 
