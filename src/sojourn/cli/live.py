@@ -7,6 +7,7 @@ import typer
 
 from sojourn.cli.arguments import AsJson
 from sojourn.cli.command import Command
+from sojourn.cli.live_run import client, local, server
 from sojourn.errors import InvalidInput, SojournError
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ READ = "a running server reads clients.json within a second; copy it there if th
 
 HELP = """Run a real federation: a server, and clients that dial in.
 
-Begin with the keys: `sojourn live keys` makes one folder for the server and one for each client.
+`local` runs a whole federation on this machine. For several machines begin with the keys: `sojourn live keys` makes one
+folder for the server and one for each client.
 
 Examples:
+- `sojourn live local fleet.csv --time 30s --data digits --out live/`
+
 - `sojourn live keys keys/ --clients lyon,oslo,porto --host fl.example.org`
 
 - `sojourn live keys keys/ --revoke oslo`
@@ -178,5 +182,7 @@ def _show_changes(folder: Path, rows: list[list[str]], as_json: bool) -> None:
     table(f"keys in {folder}", ["client", "state", "place", "where it goes"], rows, [*secret, READ])
 
 
+live.command(cls=Command)(server)
+live.command(cls=Command)(client)
+live.command(cls=Command)(local)
 live.command(cls=Command)(keys)
-# further verbs of a federation (server, client, local) are registered here, one line each

@@ -108,6 +108,12 @@ def hosts_of(certificate: bytes, what: str) -> tuple[str, ...]:
     return tuple(_text_of(one) for one in names.value)
 
 
+def common_name(certificate: bytes) -> str:
+    """Return the name that a certificate was made for."""
+    found = certificates(certificate, "certificate")[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
+
+
 def until(certificate: bytes, what: str) -> datetime:
     """Return when a certificate expires."""
     return certificates(certificate, what)[0].not_valid_after_utc

@@ -42,6 +42,11 @@ class ClientKeys:
     token: str = field(repr=False)
     """The secret that it sends with every call."""
 
+    @property
+    def name(self) -> str:
+        """The name that the certificate was made for."""
+        return certificates.common_name(self.certificate)
+
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read the folder of a client; keys that others can read, or that would not work, are refused."""

@@ -271,6 +271,7 @@ def built_for(config: TrainConfig) -> Built:
     torch.set_num_threads(1)
     built = build(config.resolved(execution="one-by-one"), shares=exact_shares)
     check_algorithm(built)
+    built.config = built.config.resolved(start=None)
     return built
 
 

@@ -4,14 +4,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from torch import Tensor
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from sojourn.errors import InvalidInput
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.load import load_dataset
+from sojourn.learning.data.partition import Partition
 from sojourn.learning.execute.executor import OneByOne
 from sojourn.learning.execute.flat_model import FlatModel
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
+from sojourn.learning.run.build import model_for
+from sojourn.learning.run.config import TrainConfig
 from sojourn.live.engine import Work
+from sojourn.random import TaskKeys
 from sojourn.schedule import Schedule
 
 
@@ -95,3 +103,74 @@ def check_model(model: FlatModel, work: Work) -> None:
             f"the client's model has {found[0]:,} parameters and {found[1]:,} statistics, the server's "
             f"{work.parameters:,} and {work.statistics:,}; give both the same model"
         )
+
+
+class OwnDataWorker:
+    """A client that has a model and data of its own: every task draws its batches from all of them."""
+
+    def __init__(self, model: FlatModel, dataset: Dataset) -> None:
+        self._model, self._dataset = model, dataset
+        self._clients: dict[int, Federation] = {}
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> "OwnDataWorker":
+        """Make a worker from the keys of a run: data, model, loss, seed, device."""
+        dataset = load_dataset(config.data)
+        return cls(model_for(config, dataset)[0], dataset)
+
+    @property
+    def examples(self) -> int:
+        """Number of training examples."""
+        return len(self._dataset.train_y)
+
+    def begin(self, client: int, work: Work) -> None:
+        """Prepare the local work that the server asks for."""
+        check_model(self._model, work)
+        everything = Partition.by_owner(np.zeros(self.examples, np.int64))
+        seed = TaskKeys(work.seed)(client, 0)  # a stream of batches of its own
+        self._clients[client] = Federation(
+            self._model, self._dataset, everything, replace(work.local, schedule=Schedule()), seed, work.order
+        )
+
+    def compute(self, task: Task) -> Update:
+        """Do the local work."""
+        mine = self._clients[task.client]
+        job = mine.job(0, task.nth, task.params, task.stats, task.steps, task.step_size)
+        return OneByOne(mine.model, mine.examples, mine.local).compute([job])[0]
+
+    def service(self, client: int, nth: int) -> float:
+        """Return 0: the work takes as long as it takes."""
+        return 0.0
+
+
+class LoopWorker:
+    """A client whose training loop is its own: `fit(module, task)` trains the module in place and returns a loss.
+
+    The update is the change of the model. `task` is a Task, with the step size and the number of local steps that the
+    server proposes.
+    """
+
+    def __init__(self, module: nn.Module, fit: Callable[[nn.Module, Task], float], examples: int = 0) -> None:
+        self._model, self._fit, self._examples = FlatModel(module), fit, examples
+
+    @property
+    def examples(self) -> int:
+        """Number of training examples, if the client says it."""
+        return self._examples
+
+    def begin(self, client: int, work: Work) -> None:
+        """Check that the model is the server's."""
+        check_model(self._model, work)
+
+    def compute(self, task: Task) -> Update:
+        """Call the loop, and return how the model has changed."""
+        module = self._model.at(task.params, task.stats if task.stats is not None else self._model.stats)
+        loss = self._fit(module, task)
+        delta = self._model.params - task.params
+        stats = None if task.stats is None else self._model.stats.clone()
+        value = torch.tensor(float("nan") if loss is None else float(loss), dtype=delta.dtype)
+        return Update(None, delta, task.step_size, max(1, task.steps), value.nan_to_num(), stats)
+
+    def service(self, client: int, nth: int) -> float:
+        """Return 0: the work takes as long as it takes."""
+        return 0.0

@@ -89,7 +89,7 @@ def build(
     config = config.resolved(schedule=config.schedule or given.schedule or "constant")
     chosen, local = _work(config, step_size, given)
     plan, scenario = _timing(config, chosen, fleet, given, local)
-    model, device, loss = _model(config, dataset)
+    model, device, loss = model_for(config, dataset)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
     placed = like is not None and values(like.config, part="arithmetic") == values(config, part="arithmetic")
     shared = like.federation.examples if like and same and placed else None
@@ -227,7 +227,8 @@ def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm
     return chosen, local
 
 
-def _model(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
+def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
+    """Return the first model of a run, its device, and the text of its loss."""
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:

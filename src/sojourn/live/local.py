@@ -1,0 +1,84 @@
+"""A whole federation on this machine: the processes of its clients, started and stopped with the server."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sojourn.errors import InvalidInput, SojournError
+from sojourn.learning.run.build import fleet_and_plan
+from sojourn.learning.run.config import TrainConfig
+from sojourn.live.run import LiveRun
+from sojourn.live.settings import write_file
+
+MOMENT = 5.0  # seconds for a process to end by itself
+
+
+def names_of(config: TrainConfig) -> dict[str, int]:
+    """Return the clients' names and numbers: those of the fleet's groups, such as fast-0."""
+    fleet = fleet_and_plan(config)[0]
+    return {fleet.client_name(client): client for client in range(fleet.clients)}
+
+
+@contextmanager
+def helped(run: LiveRun, processes: int, pace: bool) -> Iterator[Callable[[], None]]:
+    """Run the clients of a live run in processes of their own during the block.
+
+    Give a function that raises an error if all of these processes have ended before the run has.
+    """
+    if processes < 1:
+        raise InvalidInput(f"processes must be at least 1, got {processes}")
+    names = list(names_of(run.built.config))
+    address = str(getattr(run.engine, "address", ""))
+    started: list[subprocess.Popen[bytes]] = []
+    with TemporaryDirectory(prefix="sojourn-live-") as folder:
+        try:
+            for number in range(min(processes, len(names))):
+                path = Path(folder) / f"clients-{number}.toml"
+                content: dict[str, Any] = {"server": address, "clients": names[number::processes], "holds": "part"}
+                write_file(path, {**content, "paced": pace, "give_up": 60.0}, run_keys(run.built.config))
+                started.append(_start(path, run.folder / f"clients-{number}.log"))
+            yield lambda: _check(started, run.folder)
+        finally:
+            _end(started)
+
+
+def run_keys(config: TrainConfig) -> dict[str, Any]:
+    """Return the keys of a run as a client file has them, with paths that hold wherever the client starts."""
+    found = {key: value for key, value in asdict(config).items() if value is not None}
+    for key in ("fleet", "plan"):
+        if key in found and Path(found[key]).exists():
+            found[key] = str(Path(found[key]).resolve())
+    return found
+
+
+def _start(path: Path, log: Path) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-m", "sojourn", "live", "client", str(path)]
+    with log.open("ab") as file:
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+
+
+def _check(started: list["subprocess.Popen[bytes]"], folder: Path) -> None:
+    if any(one.poll() is None for one in started):
+        return
+    lines = (folder / "clients-0.log").read_text("utf-8", "replace").strip().splitlines()
+    raise SojournError(f"the processes of the clients have ended: {lines[-1] if lines else 'they say nothing'}")
+
+
+def _end(started: list["subprocess.Popen[bytes]"]) -> None:
+    """Wait for the processes to end, since the server has told them; end those that do not."""
+    for one in started:
+        try:
+            one.wait(MOMENT)
+        except subprocess.TimeoutExpired:
+            one.terminate()
+    for one in started:
+        try:
+            one.wait(MOMENT)
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()

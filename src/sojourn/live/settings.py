@@ -1,0 +1,156 @@
+"""The files of a live server and of a live client: one TOML file each, with a table [run] for what is trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sojourn.durations import seconds
+from sojourn.errors import InvalidInput
+from sojourn.files import read_toml, write_text
+from sojourn.learning.run.config import TrainConfig, put_over
+from sojourn.live.run import Settings
+from sojourn.text import nearest
+
+PORT = 7733
+RUN = "run"
+DURATIONS = ("patience", "commit_seconds", "give_up")
+
+
+@dataclass(frozen=True)
+class ServerFile:
+    """What a server file says, besides the table [run]."""
+
+    address: str = f"127.0.0.1:{PORT}"
+    """Address at which clients reach the server, HOST:PORT."""
+    keys: str | None = None
+    """Folder of the server's keys, as `sojourn live keys` makes it; None = no encryption."""
+    insecure: bool = False
+    """Whether to serve without keys beyond this machine."""
+    out: str = "live"
+    """Folder of the run."""
+    begin_with: int | None = None
+    """Clients that must be present before the first task is sent; None = one for each task in flight, or all."""
+    patience: float = 30.0
+    """Seconds that the server waits for an update at the least."""
+    strikes: int = 3
+    """Refused messages in a row after which a client is expelled."""
+    commit_seconds: float = 0.1
+    """Seconds between two commits at the least."""
+    metrics_port: int | None = None
+    """Port on 127.0.0.1 at which metrics can be read in the format of Prometheus; None = none."""
+
+    def __post_init__(self) -> None:
+        check_address(self.address)
+        if self.keys is None and not self.insecure and not local(self.address):
+            raise InvalidInput(
+                f"a server at {self.address} needs keys, because others can reach it, got none; make them with "
+                "sojourn live keys, or write insecure = true if the network is safe"
+            )
+
+    @property
+    def settings(self) -> Settings:
+        """How the run is run."""
+        return Settings(self.begin_with, self.patience, self.strikes, self.commit_seconds)
+
+
+@dataclass(frozen=True)
+class ClientFile:
+    """What a client file says, besides the table [run]."""
+
+    server: str = f"127.0.0.1:{PORT}"
+    """Address of the server, HOST:PORT."""
+    keys: str | None = None
+    """Folder of the client's keys; None = no encryption."""
+    clients: tuple[str, ...] = ()
+    """Names of the clients that this process runs."""
+    holds: str = "all"
+    """Which examples of [run] data each client holds: `all`, or `part`, its part of the partition of [run]."""
+    paced: bool = False
+    """Whether service lasts as long as the fleet's laws say: artificial service times, for trials."""
+    give_up: float | None = None
+    """Seconds without reaching the server after which it gives up; None = never."""
+
+    def __post_init__(self) -> None:
+        check_address(self.server)
+        if self.holds not in ("all", "part"):
+            raise InvalidInput(f"holds must be all or part, got '{self.holds}'")
+        if not self.clients:
+            raise InvalidInput('a client file must name its clients, got none; write clients = ["oslo"]')
+
+
+File = TypeVar("File", ServerFile, ClientFile)
+
+
+def read_file(
+    kind: type[File], path: str | Path, given: Mapping[str, Any], over: Mapping[str, Any]
+) -> tuple[File, TrainConfig]:
+    """Read a server or client file; `given` overrides its keys, `over` those of its table [run]."""
+    content = read_toml(path, "live file")
+    run = content.pop(RUN, None)
+    if not isinstance(run, dict):
+        raise InvalidInput(f"live file {path} must have a table [run] with what is trained; add it")
+    return made(kind, {**content, **given}, str(path)), TrainConfig.of(put_over(run, over), f"[run] of {path}")
+
+
+def made(kind: type[File], content: Mapping[str, Any], where: str) -> File:
+    """Make a file's content from its keys, and refuse keys that it does not have."""
+    known = {item.name: item for item in fields(kind)}
+    for key in content:
+        if key not in known:
+            raise InvalidInput(f"{where}: unknown key '{key}'{nearest(key, known)}")
+    return kind(**{key: _value(key, str(known[key].type), value, where) for key, value in content.items()})
+
+
+def _value(key: str, kind: str, value: Any, where: str) -> Any:
+    if key in DURATIONS and isinstance(value, str):
+        return seconds(value, f"{where}: {key}")
+    if key == "clients" and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    fits = {
+        "str": isinstance(value, str),
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+    }
+    if not any(yes for name, yes in fits.items() if name in kind) or "tuple" in kind:
+        raise InvalidInput(f"{where}: {key} must be {kind.replace('| None', '').strip()}, got {value!r}")
+    return value
+
+
+def write_file(path: Path, content: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """Write a live file; values that are None are left out."""
+    lines = [f"{key} = {_toml(value)}" for key, value in content.items() if value is not None]
+    lines += ["", f"[{RUN}]", *(f"{key} = {_toml(value)}" for key, value in run.items() if value is not None)]
+    write_text(path, "\n".join(lines) + "\n", "live file")
+
+
+def _toml(value: Any) -> str:
+    import json
+
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
+def check_address(address: str) -> None:
+    """Raise an error unless an address is HOST:PORT."""
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 2**16):
+        raise InvalidInput(f"an address must be HOST:PORT, such as 127.0.0.1:{PORT}, got '{address}'")
+
+
+def local(address: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> local("127.0.0.1:7733"), local("[::1]:7733"), local("0.0.0.0:7733"), local("fl.example.org:7733")
+    (True, True, False, False)
+    """
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
