@@ -22,22 +22,49 @@ def tree() -> click.Group:
     return group
 
 
+def commands(group: click.Group | None = None, above: str = "") -> dict[str, click.Command]:
+    """All commands by the words that call them: verbs, groups of verbs, and after a group its verbs (`live keys`)."""
+    found: dict[str, click.Command] = {}
+    for name, command in (group or tree()).commands.items():
+        found[above + name] = command
+        if isinstance(command, click.Group):
+            found |= commands(command, f"{above}{name} ")
+    return found
+
+
+def verbs() -> dict[str, click.Command]:
+    """The commands that do something: those that are no groups."""
+    return {name: command for name, command in commands().items() if not isinstance(command, click.Group)}
+
+
+def anchor(name: str) -> str:
+    """What the heading of a command is called in links."""
+    return name.replace(" ", "-")
+
+
 def page() -> str:
     """The whole reference as Markdown."""
     group = tree()
     first = f"{INTRODUCTION}\n## sojourn\n\n{group.help}\n\n    sojourn [OPTIONS] VERB ...\n\n{_flags(group.params)}"
-    return first + "".join(section(command) for command in group.commands.values())
+    return first + "".join(map(section, commands()))
 
 
-def section(command: click.Command) -> str:
-    """One verb: what it does, how it is called, examples, arguments and flags."""
+def section(name: str) -> str:
+    """One verb: what it does, how it is called, examples, arguments and flags. Or a group, and what its verbs do."""
+    command = commands()[name]
     words, examples = _help(command)
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
     options = [one for one in command.params if not isinstance(one, click.Argument)]
-    usage = " ".join(["sojourn", str(command.name), *map(_place, arguments), "[OPTIONS]"])
-    text = f"\n## sojourn {command.name}\n\n{words}\n\n[Explained](cli.md#{command.name}).\n\n    {usage}\n"
+    last = "VERB ..." if isinstance(command, click.Group) else "[OPTIONS]"
+    usage = " ".join(["sojourn", name, *map(_place, arguments), last])
+    text = f"\n## sojourn {name}\n\n{words}\n\n[Explained](cli.md#{anchor(name)}).\n\n    {usage}\n"
     if examples:
         text += "\n**Examples**\n\n```\n" + "\n".join(examples) + "\n```\n"
+    if isinstance(command, click.Group):
+        text += "\n**Verbs**\n\n" + "".join(
+            f"- [{name} {verb}](#sojourn-{anchor(f'{name} {verb}')}): {one.get_short_help_str(limit=200)}\n"
+            for verb, one in command.commands.items()
+        )
     if arguments:
         text += f"\n**Arguments**\n\n{_flags(arguments)}"
     panels = dict.fromkeys(getattr(one, "rich_help_panel", None) for one in options)
@@ -99,7 +126,8 @@ def default(param: click.Parameter) -> str:
 
 def with_links_to_flags(page: str) -> str:
     """The page that explains the command line, with a link to the flags of each verb below its heading."""
-    for name in tree().commands:
-        link = f"[All flags of {name}](commands.md#sojourn-{name})."
-        page = re.sub(rf"^## {name}\n", f"## {name}\n\n{link}\n", page, count=1, flags=re.MULTILINE)
+    for name, command in commands().items():
+        what = "verbs" if isinstance(command, click.Group) else "flags"
+        link = f"[All {what} of {name}](commands.md#sojourn-{anchor(name)})."
+        page = re.sub(rf"^(###?) {name}\n", rf"\1 {name}\n\n{link}\n", page, count=1, flags=re.MULTILINE)
     return page

@@ -1,16 +1,20 @@
 """Tables as CSV, Markdown and LaTeX: one flag each, on every verb that prints a table."""
 
 import csv
+import dis
 import io
+from importlib import import_module
+from types import CodeType, FunctionType
 
+import command_pages
 import pytest
-from typer.main import get_command
 
 from sojourn import Fleet, Plan, analyze
 from sojourn.cli.cells import Cell, count, interval, number, percent, with_error
 from sojourn.cli.comparison_shown import _line
 from sojourn.cli.formats import FORMATS, Sheet, as_csv, as_latex, as_markdown
 from sojourn.cli.main import app
+from sojourn.cli.show import table
 from sojourn.errors import InvalidInput
 
 END = ("", "_low", "_high")
@@ -38,10 +42,59 @@ def read(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-@pytest.mark.parametrize("verb", get_command(app).commands)
-def test_every_verb_has_every_format(verb):
-    flags = {flag for option in get_command(app).commands[verb].params for flag in option.opts}
-    assert flags >= {"--json", *FORMATS}
+def named_in(function):
+    """What a function names: of its module, of a function around it, or imported from the command line."""
+    module, codes = "", [function.__code__]
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+    for code in codes:
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                module = step.argval
+            elif step.opname == "IMPORT_FROM" and module.startswith("sojourn.cli"):
+                yield getattr(import_module(module), step.argval)
+            elif step.opname == "LOAD_GLOBAL":
+                yield function.__globals__.get(step.argval)
+
+
+def prints_tables(verb):
+    """Whether a verb, or what it calls in the command line, names the function that prints a table."""
+    reached = [verb]
+    for function in reached:
+        for one in named_in(function):
+            ours = isinstance(one, FunctionType) and one.__module__.startswith("sojourn.cli.")
+            if ours and one not in reached:
+                reached.append(one)
+    return table in reached
+
+
+def with_a_table():
+    from sojourn.cli.show import table
+
+    return [table("t", ["a"], row) for row in []]
+
+
+def without_a_table():
+    from sojourn.cli.show import say
+
+    say("table")
+
+
+def test_a_verb_that_prints_tables_is_recognised():
+    assert prints_tables(with_a_table)
+    assert not prints_tables(without_a_table)
+    verbs = command_pages.verbs()
+    assert [name for name in verbs if " " not in name and not prints_tables(verbs[name].callback)] == []
+
+
+@pytest.mark.parametrize("name", command_pages.verbs())
+def test_every_verb_that_prints_tables_and_no_other_has_every_format(name):
+    verb = command_pages.verbs()[name]
+    flags = {flag for option in verb.params for flag in option.opts}
+    if prints_tables(verb.callback):
+        assert flags >= {"--json", *FORMATS}
+    else:
+        assert not flags & set(FORMATS)  # they would print nothing
 
 
 def test_csv_has_the_numbers_at_full_precision_and_nothing_else_on_stdout(call, fleet):

@@ -165,9 +165,9 @@ def test_every_link_and_anchor_of_every_page_is_there(site, pages):
 def test_every_public_name_and_every_verb_has_its_place(pages):
     for page, names in api_pages.public_names().items():
         assert [name for name in names if name not in pages[page.replace(".md", ".html")].ids] == []
-    for verb in command_pages.tree().commands:
-        assert f"sojourn-{verb}" in pages["commands.html"].ids
-        assert verb in pages["cli.html"].ids
+    for name in map(command_pages.anchor, command_pages.commands()):
+        assert f"sojourn-{name}" in pages["commands.html"].ids
+        assert name in pages["cli.html"].ids
 
 
 def test_an_algorithm_is_shown_with_its_rule_which_stands_above_its_class(site):

@@ -15,15 +15,18 @@ WORDS = "sojourn.words"  # where a command finds what the user typed after `sojo
 class Command(TyperCommand):
     """A command whose tables can be printed in other formats."""
 
+    tables = True  # whether it prints any
+
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
-        if any(one.name == "as_json" for one in self.params):
+        if self.tables and any(one.name == "as_json" for one in self.params):
             self.params += format_options()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an old name of a flag with a message that gives the new one."""
-        refuse_old(str(self.name), args)
-        ctx.meta[WORDS] = [str(self.name), *args]
+        verb = [*_groups(ctx), str(self.name)]
+        refuse_old(" ".join(verb), args)
+        ctx.meta[WORDS] = [*verb, *args]
         return super().parse_args(ctx, _with_folder(args))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -32,9 +35,23 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
 
+class WithoutTables(Command):
+    """A command that prints sentences or JSON, so that there is nothing for other formats to show."""
+
+    tables = False
+
+
 def again(*more: str) -> str:
     """Return the command line that the user typed, with more words after it."""
     return shlex.join(["sojourn", *click.get_current_context().meta[WORDS], *more])
+
+
+def _groups(ctx: click.Context) -> list[str]:
+    """Return the names of the groups that a command is in, such as `live`; the program itself is none of them."""
+    above: list[str] = []
+    while (ctx := ctx.parent or ctx).parent is not None:
+        above.insert(0, str(ctx.command.name))
+    return above
 
 
 def _with_folder(args: list[str]) -> list[str]:
