@@ -32,6 +32,7 @@ _HOME = {
     "measure": "timing.simulate.summary",
     "transient": "timing.simulate.transient",
     "train": "facade",
+    "serve": "facade",
     "tune": "facade",
     "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from sojourn.experiments.tune_plan import TunedPlan as TunedPlan
     from sojourn.facade import calibrate as calibrate
     from sojourn.facade import compare as compare
+    from sojourn.facade import serve as serve
     from sojourn.facade import sweep as sweep
     from sojourn.facade import train as train
     from sojourn.facade import tune as tune

@@ -7,6 +7,7 @@ the other modules find it (see `own_code`).
 
 import inspect
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,6 +22,7 @@ from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
 from sojourn.fleet import Fleet
+from sojourn.interrupts import noted
 from sojourn.learning.algorithms.base import Algorithm
 from sojourn.learning.algorithms.table import ALGORITHMS, checked
 from sojourn.learning.data.given import dataset_of
@@ -107,6 +109,57 @@ def train(
                 seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
             )
     return Run(place, temporary)
+
+
+def serve(
+    fleet: Fleet | str | Path,
+    plan: Any = None,
+    *,
+    folder: str | Path,
+    address: str = "127.0.0.1:7733",
+    keys: str | Path | None = None,
+    insecure: bool = False,
+    begin_with: int | None = None,
+    patience: float | str = 30.0,
+    metrics_port: int | None = None,
+    resume: bool = False,
+    stop: threading.Event | None = None,
+    **run: Any,
+) -> Run:
+    """Serve a live run to clients that dial in, and return the finished Run.
+
+    `fleet`, `plan` and `run`, the keys of a run, are those of `train`; `model` and `data` may be objects, and `data` is
+    what the server evaluates on. Clients are `sojourn.live.client` or `sojourn live client`. The other arguments:
+
+    - `folder`: where the run is stored; with `resume` it goes on where it stopped, after a crash too
+    - `address`: HOST:PORT to listen at
+    - `keys`: the folder of the server's keys (`sojourn live keys`); needed beyond this machine, unless `insecure`
+    - `begin_with`: clients that must be there before the first task is sent (default: one for each task in flight)
+    - `patience`: seconds that the server waits for an update at the least, or a text such as `"1min"`
+    - `metrics_port`: port on 127.0.0.1 for metrics in the format of Prometheus
+    - `stop`: an event that ends the run early; it can then be resumed. Ctrl-C does the same
+    """
+    from sojourn.live.serve import open_server
+    from sojourn.live.serve import serve as to_its_end
+    from sojourn.live.settings import ServerFile
+
+    config = TrainConfig.of(run_keys(fleet, plan, run), "serve")
+    file = ServerFile(
+        address,
+        None if keys is None else str(keys),
+        insecure,
+        str(folder),
+        begin_with,
+        seconds(patience, "patience"),
+        metrics_port=metrics_port,
+    )
+    opened = open_server(config, file, resume)
+    if stop is not None:
+        to_its_end(opened, file, stop)
+    else:
+        with noted(twice=True) as halt:
+            to_its_end(opened, file, halt)
+    return Run(Path(folder), False)
 
 
 def tune(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.arguments import AsJson
-from sojourn.cli.command import Command
+from sojourn.cli.command import Command, WithoutTables
 from sojourn.cli.live_run import client, local, server
 from sojourn.errors import InvalidInput, SojournError
 
@@ -182,7 +182,7 @@ def _show_changes(folder: Path, rows: list[list[str]], as_json: bool) -> None:
     table(f"keys in {folder}", ["client", "state", "place", "where it goes"], rows, [*secret, READ])
 
 
-live.command(cls=Command)(server)
-live.command(cls=Command)(client)
-live.command(cls=Command)(local)
+live.command(cls=WithoutTables)(server)
+live.command(cls=WithoutTables)(client)
+live.command(cls=WithoutTables)(local)
 live.command(cls=Command)(keys)

@@ -57,7 +57,7 @@ def server(
         say(f"the run uses code of its own: {', '.join(f'{key} {text}' for key, text in run.code.items())}", err=True)
     opened = open_server(run, file, resume, report=_tell)
     say(f"serving at {_address(opened)}, run in {file.out}", err=True)
-    _serve(opened, file, f"sojourn live server {shlex.quote(str(config))} --resume", as_json)
+    _serve("live server", opened, file, f"sojourn live server {shlex.quote(str(config))} --resume", as_json)
 
 
 def client(
@@ -140,11 +140,11 @@ def local(
     file = ServerFile("127.0.0.1:0", out=str(out), metrics_port=metrics_port)
     opened = open_server(run, file, resume, names_of(run), _tell)
     with helped(opened, processes, pace) as alive:
-        _serve(opened, file, f"sojourn live local --out {shlex.quote(str(out))} --resume", as_json, alive)
+        _serve("live local", opened, file, f"sojourn live local --out {shlex.quote(str(out))} --resume", as_json, alive)
 
 
 def _serve(
-    run: "LiveRun", file: "ServerFile", again: str, as_json: bool, alive: Callable[[], None] = lambda: None
+    verb: str, run: "LiveRun", file: "ServerFile", again: str, as_json: bool, alive: Callable[[], None] = lambda: None
 ) -> None:
     """Run to the end, with a bar on a terminal; say how to go on if it was stopped."""
     from sojourn.cli.show import print_json
@@ -169,7 +169,7 @@ def _serve(
         "faults": dict(run.loop.faults.counts),
     }
     if as_json:
-        print_json({"command": "live", **facts})
+        print_json({"command": verb, **facts})
     else:
         _say(facts)
     if not complete:

@@ -15,7 +15,7 @@ import typer
 
 from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
-from sojourn.cli.command import Command
+from sojourn.cli.command import Command, WithoutTables
 from sojourn.cli.compare import compare
 from sojourn.cli.fit import fit
 from sojourn.cli.live import live
@@ -50,7 +50,7 @@ app.command(cls=Command)(train)
 app.command(cls=Command)(calibrate)
 app.command(cls=Command)(compare)
 app.command(cls=Command)(sweep)
-app.command(cls=Command)(replay)
+app.command(cls=WithoutTables)(replay)
 app.command(cls=Command)(reproduce)
 app.add_typer(live)
 

@@ -1,5 +1,6 @@
 """The files of a live server and of a live client: one TOML file each, with a table [run] for what is trained."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
@@ -15,6 +16,13 @@ from sojourn.text import nearest
 
 PORT = 7733
 RUN = "run"
+WORDS = {
+    "tuple": "a list of names",
+    "str": "text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number of seconds, or a time such as '2min'",
+}
 DURATIONS = ("patience", "commit_seconds", "give_up")
 
 
@@ -115,7 +123,8 @@ def _value(key: str, kind: str, value: Any, where: str) -> Any:
         "float": isinstance(value, int | float) and not isinstance(value, bool),
     }
     if not any(yes for name, yes in fits.items() if name in kind) or "tuple" in kind:
-        raise InvalidInput(f"{where}: {key} must be {kind.replace('| None', '').strip()}, got {value!r}")
+        wanted = next(words for name, words in WORDS.items() if name in kind)
+        raise InvalidInput(f"{where}: {key} must be {wanted}, got {value!r}")
     return value
 
 
@@ -127,8 +136,6 @@ def write_file(path: Path, content: Mapping[str, Any], run: Mapping[str, Any]) -
 
 
 def _toml(value: Any) -> str:
-    import json
-
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value)

@@ -424,6 +424,7 @@ def identity(built: Built, given: Trace | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of what computes."""
     return {
         "sojourn": __version__,
         "python": platform.python_version(),

@@ -1,0 +1,55 @@
+"""The files of a server and of a client: read, written, and refused where they make no sense."""
+
+import pytest
+
+from sojourn.errors import InvalidInput
+from sojourn.live.settings import ClientFile, ServerFile, read_file, write_file
+
+RUN = {"fleet": "fleet.csv", "time": 60.0, "model": "mlp(hidden=8)"}
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    path = tmp_path / "client.toml"
+    write_file(path, {"server": "127.0.0.1:9", "clients": ['o"slo', "é"], "paced": True, "keys": None}, RUN)
+    file, config = read_file(ClientFile, path, {}, {"seed": 3})
+    assert file == ClientFile("127.0.0.1:9", clients=('o"slo', "é"), paced=True)
+    assert (config.fleet, config.time, config.seed) == ("fleet.csv", 60.0, 3)
+
+
+def test_times_have_units_and_flags_override_the_file(tmp_path):
+    path = tmp_path / "server.toml"
+    path.write_text('patience = "2min"\nout = "a"\n[run]\nfleet = "fleet.csv"\ntime = "1h"\n')
+    file, config = read_file(ServerFile, path, {"out": "b"}, {})
+    assert (file.patience, file.out, config.time) == (120.0, "b", 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[run]\nfleet = "f"\n[other]\n', "unknown key 'other'"),
+        ("out = 3\n[run]\nfleet = 'f'\n", "out must be text, got 3"),
+        ("strikes = true\n[run]\nfleet = 'f'\n", "strikes must be a whole number, got True"),
+        ('adress = "127.0.0.1:1"\n[run]\nfleet = "f"\n', "unknown key 'adress'; did you mean address"),
+        ('out = "a"\n', r"must have a table \[run\]"),
+        ('[run]\ntime = "1h"\n', "key fleet is required"),
+        ('address = "7733"\n[run]\nfleet = "f"\n', "an address must be HOST:PORT"),
+        ('address = "0.0.0.0:7733"\n[run]\nfleet = "f"\n', "needs keys, because others can reach it"),
+    ],
+)
+def test_a_server_file_that_makes_no_sense_is_refused(tmp_path, text, why):
+    path = tmp_path / "server.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=why):
+        read_file(ServerFile, path, {}, {})
+
+
+def test_beyond_this_machine_a_server_has_keys_or_says_that_it_is_insecure():
+    assert ServerFile("0.0.0.0:7733", keys="keys/server").keys
+    assert ServerFile("0.0.0.0:7733", insecure=True).insecure
+    assert ServerFile("[::1]:7733").keys is None
+
+
+@pytest.mark.parametrize(("content", "why"), [({"holds": "some"}, "all or part"), ({"clients": ()}, "must name its")])
+def test_a_client_file_names_its_clients_and_what_they_hold(content, why):
+    with pytest.raises(InvalidInput, match=why):
+        ClientFile(**{"clients": ("a",), **content})
