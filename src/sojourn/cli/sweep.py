@@ -122,6 +122,5 @@ def _show(rows: list[dict[str, Any]], keys: list[str], out: Path, as_json: bool)
         [*(str(row[key]) for key in (*keys, "seed", "state")), *(number(float(row.get(key, "nan"))) for key in SHOWN)]
         for row in rows
     ]
-    table(
-        str(out), [*keys, "seed", "state", *SHOWN], lines, ["every run is in runs.csv"], least=("staleness", "received")
-    )
+    notes = [f"every run is in {out / 'runs.csv'}"]
+    table(str(out), [*keys, "seed", "state", *SHOWN], lines, notes, least=("staleness", "received"))
