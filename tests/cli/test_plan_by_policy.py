@@ -35,6 +35,13 @@ def test_a_fleet_and_a_time_are_enough(fleet):
     assert max(map(len, out.split("staleness: mean over updates")[0].splitlines())) <= 80
 
 
+def test_a_short_time_is_said_to_bring_more_at_first(fleet):
+    note = "Updates and staleness are long-run means"
+    short = " ".join(call("plan", fleet, "--time", "4s").split())
+    assert f"{note}: a run starts with all clients idle, so at first, until about " in short
+    assert note not in call("plan", fleet, "--time", "1h")
+
+
 def test_json_has_the_policy_key_by_key(fleet):
     content = json.loads(call("plan", fleet, "--budget-time", 1000, "--json"))
     keys = ("sampling", "concurrency", "cap", "correction", "buffer", "schedule", "step_size")
