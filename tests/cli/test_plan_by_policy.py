@@ -42,6 +42,13 @@ def test_a_short_time_is_said_to_bring_more_at_first(fleet):
     assert note not in call("plan", fleet, "--time", "1h")
 
 
+def test_the_legend_says_what_predicted_losses_are_good_for(tmp_path):
+    (tmp_path / "few.csv").write_text("name,count,rate\nfast,2,8\nslow,2,1\n")
+    note = "loss: by the model of training, good for ranks and ratios only"
+    assert note in " ".join(call("plan", tmp_path / "few.csv", "--time", 5, "--twin").split())
+    assert note not in " ".join(call("plan", tmp_path / "few.csv", "--time", 5).split())
+
+
 def test_json_has_the_policy_key_by_key(fleet):
     content = json.loads(call("plan", fleet, "--budget-time", 1000, "--json"))
     keys = ("sampling", "concurrency", "cap", "correction", "buffer", "schedule", "step_size")

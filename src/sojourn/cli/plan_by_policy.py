@@ -150,6 +150,8 @@ def print_advice(advice: "Advice", file: Path, out: Path | None, time: str | Non
         ],
     )
     say("staleness: mean over updates, in updates; slowest: of the stalest clients; idle: clients without work")
+    if learnt:
+        say("loss: by the model of training, good for ranks and ratios only; the losses themselves are far too low")
     for sentence in advice.why:
         say(sentence)
     _say_next(file, out, f"{advice.time:g}" if time is None else time)

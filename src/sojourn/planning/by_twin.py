@@ -208,9 +208,11 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim, landscape: Landsca
         )
     elif found.tied:
         others = f"{len(found.tied)} others are" if len(found.tied) > 1 else "1 other is"
-        said.append(
-            f"{others} within the accuracy of the model (the lowest: {found.best.policy.name}); the simplest is chosen."
-        )
+        lowest = found.best.policy.name
+        which = "of them this one is the lowest and the simplest"
+        if lowest != mine.policy.name:
+            which = f"the lowest is {lowest}, and the simplest is chosen"
+        said.append(f"{others} within the accuracy of the model; {which}.")
     return said
 
 
