@@ -108,6 +108,12 @@ def test_flags_that_only_the_bound_knows_ask_for_it(fleet, flags):
         (("--time", "1h", "--correction", "5"), "correction must be a number from 0"),
         (("--time", "1h", "-C", "101"), "concurrency must be at most the 100 tasks"),
         (("--time", "1h", "--cap", "0"), "cap"),
+        (("--time", "1h", "-C", "0"), "concurrency must be a whole number from 1 to .*, got 0"),
+        (("--time", "1h", "--most-tasks", "0"), "most_tasks must be a whole number from 1 to .*, got 0"),
+        (("--time", "1h", "--most-tasks", "5", "-C", "6"), "concurrency must not exceed most_tasks, 5, got 6"),
+        (("--time", "1h", "--most-staleness", "-3"), "most_staleness must not be negative, got -3"),
+        (("--time", "1h", "--most-bytes", "0", "--model-bytes", "1"), "most_bytes must be positive, got 0"),
+        (("--time", "1h", "--most-bytes", "9", "--model-bytes", "-1"), "needs the bytes of a model, got -1"),
     ],
 )
 def test_nonsense_is_refused_in_a_sentence(fleet, words, said):

@@ -60,7 +60,7 @@ def plan_by_policy(
     )
     if (most_bytes is None) != (model_bytes is None):
         raise InvalidInput("--most-bytes and --model-bytes go together, got one of them; give both")
-    aim = Aim(_worst(objective), most_bytes or float("inf"), model_bytes or 0.0, wishes)
+    aim = Aim(_worst(objective), float("inf") if most_bytes is None else most_bytes, model_bytes or 0.0, wishes)
     landscape = None if constants is None else Landscape.load(constants)
     asked = twin or skewed or loss is not None or most_bytes is not None or aim.worst > 0
     if landscape is None and asked:
