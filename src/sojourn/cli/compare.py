@@ -92,6 +92,7 @@ def compare(
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
     pictures: Pictures = None,
     figure: Figure = "panels",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the tables of another comparison.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and plans fairly: the same data, first model, batches and service times.
@@ -150,6 +151,10 @@ def compare(
     options |= {"checkpoint_seconds": between}
     from sojourn.cli.show import attempts
     from sojourn.experiments.compare import save, work_off
+    from sojourn.experiments.earlier import check_comparison
+
+    if not overwrite:
+        check_comparison(comparison, out)
 
     with cell_bar() as (phase, report):
         compared = work_off(comparison, out, mine, phase, watch=report, **options)

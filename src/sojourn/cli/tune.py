@@ -90,6 +90,7 @@ def tune(
     between = check_pace(together, checkpoint_seconds)
     check_torch()
     from sojourn.cli.show import attempts, draw, say
+    from sojourn.experiments.earlier import check_tuning
     from sojourn.experiments.plan_tuning import PlanTuning
     from sojourn.experiments.tune_plan import tune_plan
 
@@ -104,7 +105,10 @@ def tune(
         extensions=extensions,
     )
     drawn = pictures_in(pictures, folder)
-    check_free(overwrite or tuning.made(out), out, what="plan file")
+    if not overwrite:
+        check_tuning(tuning, folder)
+    mine = tuning.made(out) and (folder / "tuning.csv").is_file()
+    check_free(overwrite or mine, out, what="plan file")
     options = {"jobs": jobs, "on": on, "address": ray_address, "together": together, "checkpoint_seconds": between}
     with cell_bar() as (phase, report):
         found = tune_plan(tuning, folder, phase, watch=report, **options)
