@@ -54,7 +54,7 @@ def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
         "trace",
     ):
         assert word in said.output
-    assert f"plan with: sojourn plan {fleet} --time 1h --constants {out}" in said.output
+    assert f"such as 1h: sojourn plan {fleet} --time TIME --constants {out}" in said.output
     assert f"wrote {out}, which contains no data" in said.output
     assert found.run["partition"] == "classes(k=2)"
     assert found.run["batch_size"] == 8

@@ -144,6 +144,15 @@ def test_the_next_step_writes_the_plan_first_and_has_the_time_as_it_was_given(fl
     assert f"--plan {tmp_path / 'p.json'} --time 5min " in lines[-1]
 
 
+def test_the_next_step_names_files_that_are_free(fleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "tuning").mkdir()
+    lines = call("plan", fleet, "--time", "1h", "--correction", 0).splitlines()
+    assert f"sojourn plan {fleet} --time 1h --correction 0 --out plan-2.json" in lines
+    assert lines[-1].endswith("--plan plan-2.json --time 1h --data digits --out tuned-2.json --folder tuning-2")
+
+
 def test_numbers_for_people_have_commas_and_numbers_for_programs_have_not(fleet):
     assert "308400.52415811" in call("plan", fleet, "--time", "1h", "--csv")
     assert json.loads(call("plan", fleet, "--time", "1h", "--json"))["promises"]["steps"] == pytest.approx(2_628_000)

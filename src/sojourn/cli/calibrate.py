@@ -1,5 +1,6 @@
 """`sojourn calibrate`: measure the constants of a training problem."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,10 @@ def calibrate(
     if as_json:
         return
     say(f"wrote {out}, which contains no data", err=True)
-    say(f"plan with: sojourn plan {settings.fleet} --time 1h --constants {out}", err=True)
+    time = "TIME" if settings.time is None else f"{settings.time:g}"
+    what = "plan; TIME is how long training may take, such as 1h" if settings.time is None else "plan"
+    words = ["sojourn", "plan", settings.fleet, "--time", time, "--constants", str(out)]
+    say(f"{what}: {shlex.join(words)}", err=True)
 
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
