@@ -173,6 +173,16 @@ def test_a_folder_nobody_named_goes_with_the_run():
     assert not folder.exists()
 
 
+def test_a_run_that_diverges_without_a_folder_says_how_to_keep_it(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+    wild = {**QUIET, "data": DATA, "model": net, "step_size": 1e30, "partition": "iid"}
+    with pytest.raises(sj.SojournError, match='to keep such a run, give it a folder: folder="run"') as raised:
+        sj.train(FLEET, **wild)
+    assert "is kept" not in str(raised.value)
+    with pytest.raises(sj.SojournError, match="is kept"):
+        sj.train(FLEET, folder=tmp_path / "run", **wild)
+
+
 def test_a_run_is_taken_up_again_or_replaced(tmp_path):
     def stop(done, total, facts):
         if done >= 20:
