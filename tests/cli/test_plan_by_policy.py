@@ -158,6 +158,12 @@ def test_numbers_for_people_have_commas_and_numbers_for_programs_have_not(fleet)
     assert json.loads(call("plan", fleet, "--time", "1h", "--json"))["promises"]["steps"] == pytest.approx(2_628_000)
 
 
+def test_a_simulated_plan_has_the_dispatcher_that_a_comparison_names(fleet, tmp_path):
+    call("plan", fleet, "--time", "1h", "--out", tmp_path / "plan.json")
+    out = call("simulate", fleet, "--plan", tmp_path / "plan.json", "--steps", 2000)
+    assert "dispatcher: idle;" in " ".join(out.split())
+
+
 def test_a_single_client_is_spoken_of_in_the_singular(tmp_path):
     (tmp_path / "one.csv").write_text("name,count,rate\nonly,1,2\n")
     out = call("plan", tmp_path / "one.csv", "--time", "5min")
