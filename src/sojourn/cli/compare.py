@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Figure, Pictures, pictures_in, singly
+from sojourn.cli.arguments import AsJson, Figure, OwnPictures, pictures_in, singly
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -90,7 +90,7 @@ def compare(
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     figure: Figure = "panels",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the tables of another comparison.")] = False,
     as_json: AsJson = False,
