@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import sojourn
 from sojourn import Fleet, InvalidInput, Plan
 from sojourn.cli.main import app
+from sojourn.cli.tune import show
+from sojourn.experiments.tune_plan import TunedPlan
 from sojourn.planning.policy import robust
 
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
@@ -71,6 +73,11 @@ def test_the_trials_of_another_tuning_are_not_written_over(home):
     called("tune", *few, "--seeds", "2")  # more seeds are no other tuning
     called("tune", *few, "--batch-size", "16", "--overwrite")
     assert (home / "tuning" / "tuning.csv").read_text() != table
+
+
+def test_a_tuning_that_ends_before_its_first_trial_shows_no_table(home, capsys):
+    show(TunedPlan(robust(FLEET), interrupted=True), None, home / "tuning", False)
+    assert capsys.readouterr().out == ""
 
 
 def test_another_file_is_not_written_over(home):

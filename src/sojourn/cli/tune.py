@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Overwrite, Pictures, check_free, pictures_in, whole
+from sojourn.cli.arguments import AsJson, Overwrite, OwnPictures, check_free, pictures_in, whole
 from sojourn.cli.cell_options import (
     Address,
     Jobs,
@@ -66,7 +66,7 @@ def tune(
     ray_address: Address = None,
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,6 +147,8 @@ def show(found: "TunedPlan", out: Path | None, folder: Path, as_json: bool) -> N
         trials = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         typer.echo(to_json({"command": "tune", **facts, "edge": found.edge or None, "trials": trials}))
         return
+    if not found.rows:
+        return  # whoever ended it says so
     rows = [
         [*(_cell(one, number) for one in row), "chosen" if trial == found.chosen else ""]
         for trial, row in zip(found.means(), zip(*columns.values(), strict=True), strict=True)
