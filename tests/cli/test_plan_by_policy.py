@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sojourn import Plan
 from sojourn.cli.main import app
 from sojourn.cli.plan import OF_THE_BOUND
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, UnreadableFile
 
 
 def call(*words):
@@ -125,6 +125,11 @@ def test_constants_of_the_bound_alone_are_refused_with_the_way_out(fleet, tmp_pa
     (tmp_path / "abc.toml").write_text("A = 100\nL = 1\nB = 20\n")
     with pytest.raises(InvalidInput, match="holds only constants of the bound; measure with sojourn calibrate"):
         call("plan", fleet, "--time", 5, "--constants", tmp_path / "abc.toml")
+
+
+def test_a_file_without_constants_is_called_what_the_flag_calls_it(fleet):
+    with pytest.raises(UnreadableFile, match=r"constants file .*fleet\.csv is not valid TOML"):
+        call("plan", fleet, "--time", 5, "--constants", fleet)
 
 
 def test_each_group_has_its_updates_beside_its_share(fleet):

@@ -169,7 +169,7 @@ def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
 
 def reasons(advice: Advice) -> list[str]:
     """Return sentences on why the robust policy is advised, and what would change that."""
-    said = [*scarce(advice), *early(advice), *_gain(advice)]
+    said = [*scarce(advice), *_gain(advice), *early(advice)]
     if advice.plan.correction == CORRECTION and advice.fleet.clients > 1:
         said.append(HALF)
     return [
