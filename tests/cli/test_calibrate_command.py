@@ -7,8 +7,10 @@ from typer.testing import CliRunner
 
 from sojourn import InvalidInput, UnwritableFile
 from sojourn.calibration import Calibration
+from sojourn.cli.calibrate import _range
 from sojourn.cli.main import app
 from sojourn.constants import Constants
+from sojourn.measured import Measured
 
 QUICK = ["--gradients", 80, "--points", 2, "--directions", 2, "--steps", 40, "--model", "logistic"]
 
@@ -34,6 +36,12 @@ def fleet(tmp_path):
 
 def test_help_shows_examples():
     assert "sojourn calibrate fleet.csv --data digits" in " ".join(call("calibrate", "--help").stdout.split())
+
+
+def test_an_interval_whose_ends_look_alike_is_called_exact():
+    assert _range(Measured(2.3451, 2.3449, 2.3452), 4) == "exact to 4 digits"
+    assert _range(Measured(2.3451, 2.3449, 2.4452), 4) == "2.345 to 2.445"
+    assert _range(Measured(0.0, 0.0, 0.0), 4) == "0 to 0"
 
 
 def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):

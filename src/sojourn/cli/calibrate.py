@@ -232,9 +232,13 @@ def _with_range(one: "Measured") -> str:
 
 
 def _range(one: "Measured", digits: int = 3) -> str:
-    from sojourn.cli.show import interval
+    from sojourn.cli.cells import Cell
+    from sojourn.cli.show import interval, number
 
-    return interval(one.low, one.high, digits)
+    shown = interval(one.low, one.high, digits)
+    if one.low > 0 and number(one.low, digits) == number(one.high, digits):
+        return Cell(f"exact to {digits} digits", {"low": one.low, "high": one.high})
+    return shown
 
 
 def _version() -> dict[str, str]:
