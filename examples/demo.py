@@ -11,9 +11,9 @@ from pathlib import Path
 from demo_policy import plan_and_training
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from sojourn import Fleet, Plan, Summary, Trace, analyze, goal, make_plan, measure, simulate_to_file
+from sojourn.cli.show import number, say, table
 from sojourn.planning.bound.advice import advice
 from sojourn.planning.bound.comparison import compare
 from sojourn.planning.bound.search import Planned
@@ -39,16 +39,14 @@ EXAMPLE = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))  # the paper's worked example
 BUDGET = 1000.0
 
 
-def plan_table(planned: Planned) -> Table:
-    """Return a table of the plan for the worked example and the usual ones."""
-    title = f"90 clients at rate 8, 10 at rate 1: {planned.objective.name}"
-    grid = Table(title=title, title_justify="left", title_style="bold", show_edge=False)
-    for head in ("plan", "bound", "step size", "throughput", "staleness, fast", "staleness, slow"):
-        grid.add_column(head, justify="left" if head == "plan" else "right")
+def show_plan(planned: Planned) -> None:
+    """Print a table of the plan for the worked example and the usual ones."""
+    rows = []
     for name, row in compare(planned).items():
         values = (row.value, row.scored.step_size, row.analysis.throughput, *row.analysis.staleness())
-        grid.add_row(name, *(f"{value:.4g}" for value in values))
-    return grid
+        rows.append([name, *(number(float(value), 4) for value in values)])
+    heads = ["plan", "bound", "step size", "throughput", "staleness, fast", "staleness, slow"]
+    table(f"90 clients at rate 8, 10 at rate 1: {planned.objective.name}", heads, rows)
 
 
 def with_error(value: float, error: float) -> str:
@@ -57,19 +55,32 @@ def with_error(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
+def show_fleet(name: str, summaries: dict[str, Summary]) -> None:
+    """Print the staleness of every group of a fleet: the paper's, the exact one, and as simulated from every start."""
+    fleet, paper = FLEETS[name]
+    exact = analyze(fleet, Plan.uniform(fleet, CONCURRENCY))
+    rows = []
+    for g, group in enumerate(fleet.name):
+        cells = [one.staleness for one in summaries.values()]
+        simulated = [with_error(float(cell.value[g]), float(cell.error[g])) for cell in cells]
+        rows.append([group, paper[group], f"{exact.staleness()[g]:.6g}", *simulated])
+    flows = [one.throughput for one in summaries.values()]
+    throughput = [with_error(float(flow.value), float(flow.error)) for flow in flows]
+    told = "about 9" if name == "three-clusters" else "-"
+    rows.append(["throughput", told, f"{exact.throughput:.6g}", *throughput])
+    heads = ["group", "paper", "exact", *(f"simulated, {start} start" for start in summaries)]
+    table(f"{name}: mean staleness in server steps", heads, rows)
+
+
 def main() -> None:
-    """Simulate everything, print one table, write traces and pictures."""
+    """Simulate everything, print tables, write traces and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for traces and pictures")
     parser.add_argument("--steps", type=int, default=STEPS, help="server steps of each run")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    console = Console(width=118)
-    grid = Table(title="mean staleness in server steps", title_justify="left", title_style="bold", show_edge=False)
-    for head in ("fleet", "group", "paper", "exact", *(f"simulated, {start} start" for start in STARTS)):
-        grid.add_column(head, justify="left" if head in ("fleet", "group") else "right")
-    written = plan_and_training(arguments.out / "policy", console)
+    written = plan_and_training(arguments.out / "policy")
     work = [(name, start) for name in FLEETS for start in STARTS]
     summaries: dict[tuple[str, str], Summary] = {}
     for name, start in track(work, description="simulating", console=Console(stderr=True), transient=True):
@@ -79,37 +90,29 @@ def main() -> None:
         trace_path = arguments.out / f"{name}-{start}.parquet"
         simulate_to_file(fleet, plan, arguments.steps, trace_path, start=start, seed=1)
         written.append(trace_path)
-    for name, (fleet, paper) in FLEETS.items():
+    for name, (fleet, _) in FLEETS.items():
         exact = analyze(fleet, Plan.uniform(fleet, CONCURRENCY))
-        for g, group in enumerate(fleet.name):
-            cells = [summaries[name, start].staleness for start in STARTS]
-            simulated = [with_error(cell.value[g], cell.error[g]) for cell in cells]
-            grid.add_row(name if g == 0 else "", group, paper[group], f"{exact.staleness()[g]:.6g}", *simulated)
-        flows = [summaries[name, start].throughput for start in STARTS]
-        throughput = [with_error(flow.value, flow.error) for flow in flows]
-        told = "about 9" if name == "three-clusters" else "-"
-        grid.add_row("", "throughput", told, f"{exact.throughput:.6g}", *throughput, end_section=True)
+        show_fleet(name, {start: summaries[name, start] for start in STARTS})
         trace = Trace.load(arguments.out / f"{name}-even.parquet")
         title = f"{name}: {CONCURRENCY} tasks, {arguments.steps:,} steps from an even start"
         written += staleness_histograms(trace, fleet, arguments.out / name, title, exact.staleness())
-    console.print(grid)
     spread = float(summaries["two-clusters", "even"].staleness.error[0]) * REPLICATIONS**0.5
-    console.print(
+    say(
         f"{REPLICATIONS} replications of {arguments.steps:,} steps each; ± is one standard error of their mean. The "
-        "paper shows one simulation per fleet\nand does not state its start. One run from an even start scatters by "
-        f"± {spread:.2g} around the fast clients' mean: its 59 is a rare draw.\n",
-        highlight=False,
+        "paper shows one simulation per fleet and does not state its start. One run from an even start scatters by "
+        f"± {spread:.2g} around the fast clients' mean: its 59 is a rare draw."
     )
+    say("")
     planned = make_plan(EXAMPLE, goal(time=BUDGET))
-    console.print(plan_table(planned))
-    console.print(advice(planned, compare(planned))[0] + ".\n", highlight=False)
+    show_plan(planned)
+    say(advice(planned, compare(planned))[0] + ".")
+    say("")
     written += plan_pictures(planned, arguments.out)
     planned.plan.save(arguments.out / "plan.json")
     written.append(arguments.out / "plan.json")
-    console.print(
+    say(
         f"Wrote {len(written)} files, and a folder for each training run, to {arguments.out} "
-        f"in {time.perf_counter() - began:.0f} s.",
-        highlight=False,
+        f"in {time.perf_counter() - began:.0f} s."
     )
 
 

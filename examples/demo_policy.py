@@ -6,10 +6,8 @@ decay; the table shows the test set, over three other seeds. Runs that are finis
 
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from sojourn import Comparison, Fleet, algorithms, compare, make_plan
+from sojourn.cli.show import amount, number, say, table
 from sojourn.planning.advice import Advice
 from sojourn.report.advice_figure import policies_figure
 from sojourn.report.figures import COLOURS, pyplot, save
@@ -19,16 +17,19 @@ TIME = 2000 / 450  # in which all clients together can compute 2,000 updates
 STEP_SIZES = (0.025, 0.05, 0.1, 0.2, 0.4)
 SEEDS = 3
 FEDBUFF = "FedBuff, buffer of 10"
+JUDGED = {"test_loss": "test loss", "accuracy": "accuracy", "client_worst": "worst client"}
 
 
-def plan_and_training(folder: Path, console: Console) -> list[Path]:
+def plan_and_training(folder: Path) -> list[Path]:
     """Plan, print the reasons, train, print the table, and draw the picture."""
     folder.mkdir(parents=True, exist_ok=True)
     FLEET.save(folder / "fleet.csv")
     advice = make_plan(FLEET, time=TIME)
     advice.save(folder / "plan.json")
-    console.print(policies(advice))
-    console.print(advice.why[0] + "\n", highlight=False)
+    show_policies(advice)
+    for sentence in advice.why[:2]:
+        say(sentence)
+    say("")
     found = compare(
         FLEET,
         {"planned": advice, FEDBUFF: algorithms.FedBuff(size=10), "AsyncSGD": "asyncsgd"},
@@ -42,32 +43,36 @@ def plan_and_training(folder: Path, console: Console) -> list[Path]:
         seeds=SEEDS,
         folder=folder / "comparison",
     )
-    console.print(trained(found))
+    show_trained(found)
     pictures = [*policies_figure(advice, folder / "policies"), *same_time(advice, found, folder / "same-time")]
     return [folder / "fleet.csv", folder / "plan.json", *pictures]
 
 
-def policies(advice: Advice) -> Table:
-    """Return a table of what every policy achieves in the same time."""
+def show_policies(advice: Advice) -> None:
+    """Print a table of what every policy achieves in the same time."""
+    rows = [
+        [
+            row.policy.name,
+            str(row.policy.plan.concurrency),
+            amount(row.updates),
+            *(number(value, 4) for value in (row.staleness, row.slowest, row.idle)),
+        ]
+        for row in advice.rows
+    ]
     title = "50 clients at rate 8, 50 at rate 1: the same time under several policies (exact)"
-    grid = _grid(title, "policy", "tasks", "updates", "staleness", "slowest", "idle clients")
-    for row in advice.rows:
-        values = (row.updates, row.staleness, row.slowest, row.idle)
-        grid.add_row(row.policy.name, str(row.policy.plan.concurrency), *(f"{value:.4g}" for value in values))
-    return grid
+    table(title, ["policy", "tasks", "updates", "staleness", "slowest", "idle clients"], rows)
 
 
-def trained(found: Comparison) -> Table:
-    """Return a table of means over the seeds, at the end of the time."""
+def show_trained(found: Comparison) -> None:
+    """Print a table of means over the seeds, at the end of the time."""
+    means = found.to_pandas()
+    rows = [
+        [row["algorithm"], f"{row['step_size']:g}", *(f"{row[key]:.3f}" for key in JUDGED)]
+        for _, row in means[means["axis"] == "time"].iterrows()
+    ]
     title = f"digits, two classes per client, trained in that time, {SEEDS} seeds"
-    grid = _grid(title, "algorithm", "step size", "test loss", "accuracy", "worst client")
-    rows = found.to_pandas()
-    for _, row in rows[rows["axis"] == "time"].iterrows():
-        shares = (row["accuracy"], row["client_worst"])
-        grid.add_row(
-            row["algorithm"], f"{row['step_size']:g}", f"{row['test_loss']:.3f}", *(f"{share:.3f}" for share in shares)
-        )
-    return grid
+    table(title, ["algorithm", "step size", *JUDGED.values()], rows)
+    say("")
 
 
 def same_time(advice: Advice, found: Comparison, path: Path) -> list[Path]:
@@ -92,11 +97,3 @@ def same_time(advice: Advice, found: Comparison, path: Path) -> list[Path]:
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
     return save(figure, path)
-
-
-def _grid(title: str, first: str, *others: str) -> Table:
-    grid = Table(title=title, title_justify="left", title_style="bold", show_edge=False)
-    grid.add_column(first)
-    for head in others:
-        grid.add_column(head, justify="right")
-    return grid

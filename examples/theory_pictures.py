@@ -55,7 +55,7 @@ def timeline(path: Path, fast: bool) -> None:
         said = "Routed: drawn blindly, tasks queue" if cap is None else "Capped at 1: drawn among those with room"
         axis.set_title(f"{said}. {inside.sum()} updates in these {end - begin:.0f} units of time", fontsize=10)
         axis.set(xlim=(begin, end), ylim=(FEW.clients - 0.42, -0.75))
-        names = [f"{FEW.name[group]} {client + 1}" for client, group in enumerate(FEW.group_of_client)]
+        names = [f"{FEW.name[group]} {client}" for client, group in enumerate(FEW.group_of_client)]
         axis.set_yticks(range(FEW.clients), names)
         axis.tick_params(left=False)
     axes[1].set_xlabel("time")

@@ -173,6 +173,34 @@ def test_a_folder_nobody_named_goes_with_the_run():
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("net", "said"),
+    [
+        (nn.Linear(2, 2), r"an output for each of the 3 classes \(the largest label is 2\), got 2 outputs; change its"),
+        (nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)), "for each of the 3 classes .*, got a single output; change"),
+        (nn.Linear(5, 3), r"must take examples of shape \(2,\), got the error '.*'; check its first layers"),
+    ],
+)
+def test_a_model_that_does_not_fit_its_data_is_refused_in_a_sentence(net, said):
+    with pytest.raises(sj.InvalidInput, match=said):
+        sj.train(FLEET, model=net, data=DATA, **QUIET)
+
+
+def test_a_group_is_given_as_a_pair():
+    with pytest.raises(sj.InvalidInput, match=r"name=\(clients, tasks per second\), got a=5; write for example a=\(50"):
+        sj.Fleet.of(a=5)
+
+
+def test_a_run_that_diverges_without_a_folder_says_how_to_keep_it(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+    wild = {**QUIET, "data": DATA, "model": net, "step_size": 1e30, "partition": "iid"}
+    with pytest.raises(sj.SojournError, match='to keep such a run, give it a folder: folder="run"') as raised:
+        sj.train(FLEET, **wild)
+    assert "is kept" not in str(raised.value)
+    with pytest.raises(sj.SojournError, match="is kept"):
+        sj.train(FLEET, folder=tmp_path / "run", **wild)
+
+
 def test_a_run_is_taken_up_again_or_replaced(tmp_path):
     def stop(done, total, facts):
         if done >= 20:

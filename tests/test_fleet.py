@@ -128,6 +128,8 @@ def test_the_case_of_the_suffix_does_not_matter(tmp_path, suffix):
         ("name,count,rate\na,1,1e-310\n", "rate of group 'a' must be at least 2.23e-308, got 1e-310"),
         ("name,count,rate\na,few,1\n", "line 2: count must be a whole number, got 'few'"),
         ("name,count,rate\na,1,fast\n", "line 2: rate must be a number, got 'fast'; correct the cell"),
+        ("name;count;rate\na;1;1\n", "cells must be separated by commas, got semicolons; replace them"),
+        ("a,1,1\nb,2,2\n", "the first line must name the columns, got 'a,1,1'; write name,count,rate above it"),
         ("name,count,rat\na,1,1\n", "unknown column 'rat'; did you mean 'rate'\\?"),
         ("name,count,rate,zzz\na,1,1,1\n", "unknown column 'zzz'; the columns are name, count, rate, law,"),
         ("name,count\na,1\n", "line 2: column 'rate' is required and missing; add it"),

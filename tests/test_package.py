@@ -1,6 +1,7 @@
 """The package as a whole: what importing loads, what the README promises, what a wheel holds."""
 
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -138,8 +139,10 @@ def test_a_built_wheel_installs_and_runs_in_an_empty_environment(tmp_path):
 @pytest.mark.slow
 def test_the_demo_runs_and_writes_traces_and_pictures(tmp_path):
     command = [sys.executable, ROOT / "examples" / "demo.py", "--out", tmp_path, "--steps", "50000"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    narrow = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=narrow)
     assert "1949.21" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert len(list(tmp_path.glob("*.parquet"))) == 4
     for name in ("two-clusters", "three-clusters"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000

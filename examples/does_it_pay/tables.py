@@ -10,7 +10,10 @@ from verdict import PREDICTORS, RULES, Target, Verdict
 from world import Cell
 
 PARTS = (("development", "short"), ("development", "long"), ("held out", "short"), ("held out", "long"))
-BEST_BY_HAND = (0.759, 0.762)  # docs/paper.md, each method at its best: over the last 15% of the run, and at the end
+BY_HAND = {  # docs/paper.md, each method at its best: over the last 15% of the run, and at the end
+    "AsyncSGD to the finisher, by hand": (0.759, 0.755),
+    "FedBuff to idle clients, by hand": (0.745, 0.762),
+}
 ASYNCSGD_ENDS = 0.497  # from docs/paper.md too
 
 
@@ -174,7 +177,7 @@ def _facts(one: Outcome) -> tuple[str, ...]:
 
 
 def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
-    """Compare the plan up to simulated time 1400 with the best setting by hand."""
+    """Compare the plan up to simulated time 1400 with the best two methods tuned by hand."""
     from results import reached
 
     rows: list[tuple[str, ...]] = []
@@ -184,7 +187,7 @@ def long_cifar_table(outcomes: Outcomes, known: Sequence[Cell]) -> str:
             share = reached(one.curve, ASYNCSGD_ENDS)
             when = f"{share:.2f}" if share <= 1.0 else "not reached"
             rows.append((name, f"{one.step:.3g}", _percent(late), _percent(one.accuracy), _percent(one.worst), when))
-    rows.append(("best of ten by hand", "", *map(_percent, BEST_BY_HAND), "", ""))
+    rows += [(name, "", *map(_percent, both), "", "") for name, both in BY_HAND.items()]
     head = ("policy", "step", "last 15%", "in the end", "worst client", "time to 49.7%")
     return table(head, rows)
 

@@ -104,7 +104,7 @@ def train(
             config = config.resolved(step_size=tuned.step_size)
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
-        with _bar("training_bar", progress) as report:
+        with _bar("training_bar", progress) as report, _not_kept(temporary):
             run.go(
                 seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
             )
@@ -481,6 +481,19 @@ def _place(folder: str | Path | None) -> Iterator[tuple[Path, bool]]:
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         raise
+
+
+@contextmanager
+def _not_kept(temporary: bool) -> Iterator[None]:
+    """Say of a run that diverges in a temporary folder how to keep it, since the folder is removed."""
+    from sojourn.learning.replay.replay import Diverged
+
+    try:
+        yield
+    except Diverged as error:
+        if not temporary:
+            raise
+        raise Diverged(error.what, 'to keep such a run, give it a folder: folder="run"') from None
 
 
 def _bar(name: str, progress: Progress | bool) -> AbstractContextManager[Any]:

@@ -21,7 +21,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet_file import COLUMNS, read_columns, write_columns
 from sojourn.frozen import Frozen
 from sojourn.laws.law import EXPONENTIAL, Law
-from sojourn.shown import short
+from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
 from sojourn.types import Floats, Integers
 
@@ -116,6 +116,12 @@ class Fleet(Frozen, Tabular):
     @classmethod
     def of(cls, **groups: tuple[int, float]) -> "Fleet":
         """Build a fleet from `name=(count, rate)`; rates are in tasks per second."""
+        for name, pair in groups.items():
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise InvalidInput(
+                    f"a group must be given as name=(clients, tasks per second), got {name}={quoted(pair)}; write for "
+                    f"example {name}=(50, 8.0)"
+                )
         return cls(tuple(groups), np.array([c for c, _ in groups.values()]), np.array([r for _, r in groups.values()]))
 
     @classmethod

@@ -89,6 +89,7 @@ def _read_csv(path: Path) -> Rows:
     """Yield one row after the other, so that of a million groups only the columns are held in memory."""
     lines = read_lines(path, "fleet file")
     header = [cell.strip() for cell in next(lines, (0, []))[1]]
+    _check_header(path, header)
     if len(set(header)) < len(header):
         repeated = next(cell for cell in header if header.count(cell) > 1)
         raise InvalidInput(f"{path}: column '{repeated}' appears twice; keep one")
@@ -103,6 +104,25 @@ def _read_csv(path: Path) -> Rows:
             _known(str(path), header)
             checked = True
         yield where, {key: cell.strip() for key, cell in zip(header, line, strict=True) if cell.strip()}
+
+
+def _check_header(path: Path, header: Sequence[str]) -> None:
+    """Refuse a first line that is no header, or whose cells are not separated by commas."""
+    if len(header) == 1 and ";" in header[0]:
+        raise InvalidInput(f"{path}: cells must be separated by commas, got semicolons; replace them by commas")
+    if len(header) > 1 and not any(cell in COLUMNS for cell in header) and any(map(_is_number, header)):
+        line = short(",".join(header))
+        raise InvalidInput(
+            f"{path}: the first line must name the columns, got '{line}'; write name,count,rate above it"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_toml(path: Path) -> Rows:

@@ -108,7 +108,7 @@ class Landscape(Frozen):
     @classmethod
     def load(cls, path: str | Path) -> "Landscape":
         """Read what `sojourn calibrate` measured, or a TOML file of your own with the same keys at its top."""
-        content = read_toml(path, "landscape file")
+        content = read_toml(path, "constants file")
         told: Any = content
         if isinstance(content.get("calibration"), dict):
             told = content["calibration"].get("landscape")
@@ -121,7 +121,7 @@ class Landscape(Frozen):
         try:
             return cls._of(told)
         except InvalidInput as error:
-            raise InvalidInput(f"landscape file {path}: {error}") from None
+            raise InvalidInput(f"constants file {path}: {error}") from None
 
     @classmethod
     def _of(cls, told: Mapping[str, Any]) -> "Landscape":

@@ -361,11 +361,11 @@ def fleet_of(given: Any) -> Fleet:
     raise InvalidInput(f"fleet must be a Fleet, got {quoted(given)}; write {way}")
 
 
-def check_concurrency(concurrency: object) -> None:
+def check_concurrency(concurrency: object, name: str = "concurrency") -> None:
     """Raise an error unless concurrency is a whole number of tasks."""
     whole = isinstance(concurrency, int | np.integer) and not isinstance(concurrency, bool)
     if not whole or not 1 <= int(concurrency) <= MOST_TASKS:  # type: ignore[call-overload]
-        raise InvalidInput(f"concurrency must be a whole number from 1 to {MOST_TASKS:,}, got {concurrency}")
+        raise InvalidInput(f"{name} must be a whole number from 1 to {MOST_TASKS:,}, got {concurrency}")
 
 
 def _optional_text(content: Mapping[str, Any], key: str) -> str | None:

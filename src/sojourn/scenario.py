@@ -21,11 +21,14 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from sojourn.availability import Availability
 from sojourn.dispatching import QUEUED, DispatcherKind, check_complete, made, own_dispatcher, place
 from sojourn.errors import InvalidInput
 from sojourn.fleet import LEAST_RATE
 from sojourn.laws.law import EXPONENTIAL, Law
+from sojourn.plan import Plan
 from sojourn.text import parse_call
 
 MOST_LOCAL_STEPS = 100_000  # a task has a million random numbers to itself, and a service time may take several
@@ -100,6 +103,14 @@ class Dispatcher:
         given = [(item.name, getattr(self.kind, item.name), item.default) for item in fields(self.kind)]
         inside = ", ".join(f"{key}={value}" for key, value, default in given if value != default)
         return f"{self.name}({inside})" if inside else self.name
+
+
+def dispatcher_said(name: str, plan: Plan) -> str:
+    """Return a dispatcher in words: routing with a cap of 1 sends tasks to idle clients only and is called `idle`."""
+    if name != "routed" or not plan.capped:
+        return name
+    ends = {f"{one:g}" if np.isfinite(one) else "none" for one in (plan.cap.min(), plan.cap.max())}
+    return "idle" if plan.one_each else f"routed (cap {' to '.join(sorted(ends))})"
 
 
 @dataclass(frozen=True)

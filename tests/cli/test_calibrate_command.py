@@ -7,8 +7,10 @@ from typer.testing import CliRunner
 
 from sojourn import InvalidInput, UnwritableFile
 from sojourn.calibration import Calibration
+from sojourn.cli.calibrate import _range
 from sojourn.cli.main import app
 from sojourn.constants import Constants
+from sojourn.measured import Measured
 
 QUICK = ["--gradients", 80, "--points", 2, "--directions", 2, "--steps", 40, "--model", "logistic"]
 
@@ -36,6 +38,12 @@ def test_help_shows_examples():
     assert "sojourn calibrate fleet.csv --data digits" in " ".join(call("calibrate", "--help").stdout.split())
 
 
+def test_an_interval_whose_ends_look_alike_is_called_exact():
+    assert _range(Measured(2.3451, 2.3449, 2.3452), 4) == "exact to 4 digits"
+    assert _range(Measured(2.3451, 2.3449, 2.4452), 4) == "2.345 to 2.445"
+    assert _range(Measured(0.0, 0.0, 0.0), 4) == "0 to 0"
+
+
 def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
     out = tmp_path / "constants.toml"
     words = [fleet, "--data", "digits", "--partition", "classes(k=2)", "--batch-size", 8, *QUICK, "--out", out]
@@ -54,7 +62,7 @@ def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
         "trace",
     ):
         assert word in said.output
-    assert f"plan with: sojourn plan {fleet} --time 1h --constants {out}" in said.output
+    assert f"such as 1h: sojourn plan {fleet} --time TIME --constants {out}" in said.output
     assert f"wrote {out}, which contains no data" in said.output
     assert found.run["partition"] == "classes(k=2)"
     assert found.run["batch_size"] == 8

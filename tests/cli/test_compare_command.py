@@ -48,6 +48,21 @@ def test_help_shows_examples():
     assert 'sojourn compare fleet.csv --algorithm asyncsgd --algorithm "fedbuff(size=10)"' in said
 
 
+def test_the_tables_of_another_comparison_are_not_written_over(fleet, tmp_path):
+    out = tmp_path / "cmp"
+    run = ("--model", "logistic", "--steps", 20, "-C", 5, "--jobs", 1, "--no-picture", "--out", out)
+    call(fleet, "--algorithm", "asyncsgd", "--seeds", 1, *run)
+    table = (out / "table.csv").read_text()
+    for other in (("fedasync",), ("asyncsgd", "--set", "batch_size=8")):
+        with pytest.raises(SojournError, match=r"runs\.csv is the table of another comparison"):
+            call(fleet, "--algorithm", *other, "--seeds", 1, *run)
+    assert (out / "table.csv").read_text() == table
+    call(fleet, "--algorithm", "asyncsgd", "--algorithm", "fedasync", "--seeds", 2, *run)  # it grows
+    call(fleet, "--algorithm", "asyncsgd", "--step-sizes", "0.1", "--algorithm", "fedasync", "--seeds", 1, *run)
+    call(fleet, "--algorithm", "fedasync", "--seeds", 1, *run, "--overwrite")
+    assert {row["algorithm"] for row in read(out / "table.csv")} == {"fedasync"}
+
+
 @pytest.mark.slow
 def test_all_algorithms_are_compared_in_the_world_that_the_flags_describe(fleet, tmp_path):
     world = ["--law", "fast=deterministic", "--law", "slow=gamma(shape=2)", "--uplink", 5, "--downlink", "slow=3"]

@@ -56,7 +56,14 @@ def test_eighty_columns_have_the_step_size_and_the_difference(shown):
 def test_axes_with_equal_values_share_a_row(shown):
     out = " ".join(shown().split())
     assert out.count("updates received, gradients") == 2  # once per algorithm
-    assert "10%: 10% of the clients are below it" in out
+
+
+def test_the_legend_has_the_columns_that_are_shown_and_no_others(shown, monkeypatch):
+    gone = " ".join(shown().split()).partition("left out, as the terminal is too narrow: ")[2]
+    assert "50%" in gone.partition(";")[0]
+    assert "50%: half of them are" not in gone
+    monkeypatch.setattr(show, "width_of", lambda stream: 160)
+    assert "worst client: its accuracy; 10%: 10% of the clients are below it; 50%: half of them are" in shown()
 
 
 def test_files_are_named_by_paths_that_can_be_opened(shown, tmp_path):

@@ -83,6 +83,17 @@ def test_a_folder_must_be_named_where_the_verb_has_none_of_its_own(fleet):
         call("analyze", fleet, "--pictures", "--json")
 
 
+def test_a_fleet_that_pictures_would_swallow_is_missed_aloud(fleet):
+    with pytest.raises(InvalidInput, match=r"takes the word after it for its folder, got the file .*fleet\.csv"):
+        call("train", "--pictures", fleet, "--steps", 5)
+
+
+@pytest.mark.parametrize("verb", ["train", "tune", "compare", "sweep"])
+def test_help_says_where_pictures_may_stand_alone(verb):
+    options = {flag: one for one in get_command(app).commands[verb].params for flag in one.opts}
+    assert "alone, into the folder of the results" in options["--pictures"].help
+
+
 def test_a_folder_that_is_a_file_is_refused_before_the_work(fleet):
     with pytest.raises(UnwritableFile, match=r"cannot write to .*fleet\.csv: it is a file; name a folder"):
         call("simulate", fleet, "--pictures", fleet)

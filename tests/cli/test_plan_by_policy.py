@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sojourn import Plan
 from sojourn.cli.main import app
 from sojourn.cli.plan import OF_THE_BOUND
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, UnreadableFile
 
 
 def call(*words):
@@ -33,6 +33,20 @@ def test_a_fleet_and_a_time_are_enough(fleet):
     assert "brings in 8.04 times as many updates" in out
     assert "bound of" not in out
     assert max(map(len, out.split("staleness: mean over updates")[0].splitlines())) <= 80
+
+
+def test_a_short_time_is_said_to_bring_more_at_first(fleet):
+    note = "Updates and staleness are long-run means"
+    short = " ".join(call("plan", fleet, "--time", "4s").split())
+    assert f"{note}: a run starts with all clients idle, so at first, until about " in short
+    assert note not in call("plan", fleet, "--time", "1h")
+
+
+def test_the_legend_says_what_predicted_losses_are_good_for(tmp_path):
+    (tmp_path / "few.csv").write_text("name,count,rate\nfast,2,8\nslow,2,1\n")
+    note = "loss: by the model of training, good for ranks and ratios only"
+    assert note in " ".join(call("plan", tmp_path / "few.csv", "--time", 5, "--twin").split())
+    assert note not in " ".join(call("plan", tmp_path / "few.csv", "--time", 5).split())
 
 
 def test_json_has_the_policy_key_by_key(fleet):
@@ -94,6 +108,12 @@ def test_flags_that_only_the_bound_knows_ask_for_it(fleet, flags):
         (("--time", "1h", "--correction", "5"), "correction must be a number from 0"),
         (("--time", "1h", "-C", "101"), "concurrency must be at most the 100 tasks"),
         (("--time", "1h", "--cap", "0"), "cap"),
+        (("--time", "1h", "-C", "0"), "concurrency must be a whole number from 1 to .*, got 0"),
+        (("--time", "1h", "--most-tasks", "0"), "most_tasks must be a whole number from 1 to .*, got 0"),
+        (("--time", "1h", "--most-tasks", "5", "-C", "6"), "concurrency must not exceed most_tasks, 5, got 6"),
+        (("--time", "1h", "--most-staleness", "-3"), "most_staleness must not be negative, got -3"),
+        (("--time", "1h", "--most-bytes", "0", "--model-bytes", "1"), "most_bytes must be positive, got 0"),
+        (("--time", "1h", "--most-bytes", "9", "--model-bytes", "-1"), "needs the bytes of a model, got -1"),
     ],
 )
 def test_nonsense_is_refused_in_a_sentence(fleet, words, said):
@@ -105,6 +125,11 @@ def test_constants_of_the_bound_alone_are_refused_with_the_way_out(fleet, tmp_pa
     (tmp_path / "abc.toml").write_text("A = 100\nL = 1\nB = 20\n")
     with pytest.raises(InvalidInput, match="holds only constants of the bound; measure with sojourn calibrate"):
         call("plan", fleet, "--time", 5, "--constants", tmp_path / "abc.toml")
+
+
+def test_a_file_without_constants_is_called_what_the_flag_calls_it(fleet):
+    with pytest.raises(UnreadableFile, match=r"constants file .*fleet\.csv is not valid TOML"):
+        call("plan", fleet, "--time", 5, "--constants", fleet)
 
 
 def test_each_group_has_its_updates_beside_its_share(fleet):
@@ -124,9 +149,24 @@ def test_the_next_step_writes_the_plan_first_and_has_the_time_as_it_was_given(fl
     assert f"--plan {tmp_path / 'p.json'} --time 5min " in lines[-1]
 
 
+def test_the_next_step_names_files_that_are_free(fleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    (tmp_path / "tuning").mkdir()
+    lines = call("plan", fleet, "--time", "1h", "--correction", 0).splitlines()
+    assert f"sojourn plan {fleet} --time 1h --correction 0 --out plan-2.json" in lines
+    assert lines[-1].endswith("--plan plan-2.json --time 1h --data digits --out tuned-2.json --folder tuning-2")
+
+
 def test_numbers_for_people_have_commas_and_numbers_for_programs_have_not(fleet):
     assert "308400.52415811" in call("plan", fleet, "--time", "1h", "--csv")
     assert json.loads(call("plan", fleet, "--time", "1h", "--json"))["promises"]["steps"] == pytest.approx(2_628_000)
+
+
+def test_a_simulated_plan_has_the_dispatcher_that_a_comparison_names(fleet, tmp_path):
+    call("plan", fleet, "--time", "1h", "--out", tmp_path / "plan.json")
+    out = call("simulate", fleet, "--plan", tmp_path / "plan.json", "--steps", 2000)
+    assert "dispatcher: idle;" in " ".join(out.split())
 
 
 def test_a_single_client_is_spoken_of_in_the_singular(tmp_path):

@@ -58,7 +58,8 @@ def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
 def test_two_machines_do_a_part_each(file, tmp_path):
     path = file("concurrency = [3, 4, 5]")
     for part in ("1/2", "2/2"):
-        call(path, "--jobs", 2, "--part", part, "--out", tmp_path / "out")
+        said = call(path, "--jobs", 2, "--part", part, "--out", tmp_path / "out").stdout
+        assert f"every run is in {tmp_path / 'out' / 'runs.csv'}" in " ".join(said.split())
     assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "6 cells, 6 of them done\n"
 
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import sojourn
 from sojourn import Fleet, InvalidInput, Plan
 from sojourn.cli.main import app
+from sojourn.cli.tune import show
+from sojourn.experiments.tune_plan import TunedPlan
 from sojourn.planning.policy import robust
 
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
@@ -57,6 +59,25 @@ def test_training_has_the_algorithm_of_the_tuning_and_warns_of_another(home):
     assert json.loads((home / "same" / "config.json").read_text())["config"]["algorithm"] == "fedbuff(size=3)"
     shown = called("train", "--out", "other", "--algorithm", "asyncsgd")
     assert "! the plan's step size 0.2 was tuned for fedbuff(size=3), not for" in " ".join(shown.output.split())
+
+
+def test_the_trials_of_another_tuning_are_not_written_over(home):
+    few = ("--guess", "0.4", "--seeds", "1", "--jobs", "1", "--rungs", "1", "--extensions", "0")
+    called("tune", *few)
+    table = (home / "tuning" / "tuning.csv").read_text()
+    shown = called("tune", *few, "--batch-size", "16", code=2)
+    assert "tuning.csv is the table of another tuning, of another plan, budget, model or data" in str(shown.exception)
+    shown = called("tune", *few, "--batch-size", "16", "--folder", "other", code=2)
+    assert "tuned.json exists already" in str(shown.exception)
+    assert (home / "tuning" / "tuning.csv").read_text() == table
+    called("tune", *few, "--seeds", "2")  # more seeds are no other tuning
+    called("tune", *few, "--batch-size", "16", "--overwrite")
+    assert (home / "tuning" / "tuning.csv").read_text() != table
+
+
+def test_a_tuning_that_ends_before_its_first_trial_shows_no_table(home, capsys):
+    show(TunedPlan(robust(FLEET), interrupted=True), None, home / "tuning", False)
+    assert capsys.readouterr().out == ""
 
 
 def test_another_file_is_not_written_over(home):

@@ -70,7 +70,30 @@ def test_worst_clients_are_those_of_the_kept_results(cells):
             assert shown == (f"{fmean(values):.0%}" if values else ""), (name, column)
 
 
+FLEETS = {
+    "90 at speed 8, 10 at speed 1/4": "one-slow-group",
+    "50 at speed 8, 50 at speed 1": "8to1",
+    "lognormal speeds, sigma 1": "lognormal-1",
+    "lognormal speeds, sigma 2": "lognormal-2",
+    "50 at speed 20, 50 at speed 1": "20to1",
+}
+
+
+def test_what_uniform_draws_cost_on_each_fleet_is_what_the_kept_results_say(cells):
+    known = {name: found for column in COLUMNS[:3] for name, found in cells[column].items()}
+    over = {name: one["AsyncSGD"]["loss"] / one["finisher, c = 1/2"]["loss"] for name, one in known.items()}
+    rows = PAGE.split("<!-- evidence: uniform -->")[1].split("\n\n")[1].splitlines()[2:]
+    told = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    mine = {name: [value for cell, value in over.items() if f"-{key}-" in cell] for name, key in FLEETS.items()}
+    assert told == [[name, str(len(values)), f"{fmean(values):.2f}"] for name, values in mine.items()]
+    assert sum(map(len, mine.values())) == len(over) == 50
+    words = " ".join(PAGE.split())
+    assert f"uniform draws end at {fmean(over.values()):.2f} times the loss of the default on average" in words
+    assert f"{min(over.values()):.2f} times in the best cell and at {max(over.values()):.2f} times" in words
+
+
 def test_the_number_of_cells_is_told_as_it_is(cells):
-    told = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|", PAGE, re.MULTILINE))
+    table = PAGE.split("| column | cells | what they are |")[1].split("\n\n")[0]
+    told = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|", table, re.MULTILINE))
     assert told == {column: str(len(cells[column])) for column in COLUMNS}
     assert sum(map(int, told.values())) == 58

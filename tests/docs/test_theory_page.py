@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn import Fleet, Plan, analyze, simulate
-from sojourn.planning.policy import Policy
+from sojourn import Fleet, Plan, analyze, goal, make_plan, simulate
+from sojourn.planning.policy import Policy, robust
 from sojourn.planning.twin import predict
 
 HOME = Path(__file__).parents[2]
@@ -38,6 +38,9 @@ def test_the_task_that_is_told_of_waited_five_times_as_long_as_it_was_served():
     assert round(waited[75] / served[75]) == 5
     assert trace.applied_step[75] - trace.dispatched_step[75] == 14
     assert "fourteen updates were applied in between" in WORDS
+    assert (trace.client[75], FEW.name[FEW.group_of_client[3]]) == (3, "slow")
+    assert "client 3 is the first slow one: *slow 3*" in WORDS
+    assert f"begins at {trace.dispatched_at[75]:.1f}" in WORDS
 
 
 def test_the_whole_small_fleet_would_make_14_updates_per_unit_of_time():
@@ -84,10 +87,24 @@ def test_the_bound_of_the_picture_is_least_with_4_tasks_and_the_twins_loss_with_
     tasks = (2, 4, 7, 10, 20, 50, 100)
     bounds = [drawn["in_time"](Plan.uniform(MANY, many)) for many in tasks]
     assert tasks[int(np.argmin(bounds))] == 4
+    assert max(bounds[:3]) / min(bounds) == pytest.approx(1.03, abs=0.005)
+    assert make_plan(MANY, goal(time=drawn["TIME"])).plan.concurrency == 2
     policies = [Policy(str(many), replace(Plan.uniform(MANY, many, cap=1), correction=0.5)) for many in tasks]
     losses = [one.loss for one in predict(MANY, policies, drawn["TIME"], traces=8)]
     assert losses == sorted(losses, reverse=True)
-    assert "The bound is least with 4 tasks in flight. With a cap of 1 the twin's loss falls" in WORDS
+    routed = Policy("routed", replace(Plan.uniform(MANY, 100), correction=0.5))
+    (queued,) = predict(MANY, [routed], drawn["TIME"], traces=8)
+    assert round(queued.loss / losses[-1]) == 15
+    assert "4 has the least, and from 2 to 7 the bound changes by 3% only" in WORDS
+    assert "With 100 tasks the loss is 15 times that with a cap of 1" in WORDS
+
+
+def test_the_robust_policy_differs_from_one_task_each_by_its_falling_step_size():
+    plan = replace(Plan.uniform(MANY, 100, cap=1), correction=0.5)
+    falls = replace(plan, schedule=robust(MANY).schedule)
+    one, other = predict(MANY, [Policy("falls", falls), Policy("robust", robust(MANY))], 2000 / 730, traces=8)
+    assert one.loss == other.loss
+    assert "its step size falls to zero towards the end. That makes its loss 0.007 instead of 0.008" in WORDS
 
 
 def test_the_regrets_are_those_of_the_page_on_planning():

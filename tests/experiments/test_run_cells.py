@@ -12,7 +12,7 @@ from some_cells import MARKS, contents, fleet_file, seeds, small
 
 from sojourn.errors import InvalidInput
 from sojourn.experiments.cells import Cell, Cells, ended
-from sojourn.experiments.run_cells import run_cells
+from sojourn.experiments.run_cells import STOP, _halting, run_cells
 from sojourn.experiments.training import train
 from sojourn.files import alone
 
@@ -24,6 +24,14 @@ def fleet(tmp_path):
 
 def own(fleet: str, function: str) -> Cell:
     return Cell(function, small(fleet, data=f"some_cells:{function}", partition="iid", batch_size=2))
+
+
+def test_ctrl_c_is_acknowledged_at_once(tmp_path):
+    told = []
+    with _halting(tmp_path, told.append):
+        signal.raise_signal(signal.SIGINT)
+    assert told == ["stopping: every run writes a checkpoint first; Ctrl-C again stops at once"]
+    assert (tmp_path / STOP).exists()
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def test_the_variability_of_a_law_is_variance_over_squared_mean(text, scv):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("lognorml(sigma=1)", "got 'lognorml'; did you mean lognormal"),
         ("pareto", "law must be one of exponential, .*hyperexponential.*, got 'pareto'"),
         ("pareto(alpha=2)", "law must be one of .*, got 'pareto'"),
         ("", r"law must read like exponential or lognormal\(sigma=1\), got ''"),

@@ -9,7 +9,7 @@ import pytest
 from sojourn import Fleet
 from sojourn.errors import InvalidInput
 from sojourn.landscape import Landscape
-from sojourn.planning.by_twin import advise_by_twin, advise_for_loss, ranking
+from sojourn.planning.by_twin import _chosen, advise_by_twin, advise_for_loss, ranking
 from sojourn.planning.choices import Aim, Choice, energy
 from sojourn.planning.policy import Policy, Wishes, robust
 from sojourn.planning.search import FLOOR, TIE, TRACES, TRANSFER, Searched, search
@@ -67,7 +67,15 @@ def test_ties_are_named_in_the_advice() -> None:
     said = " ".join(advise_by_twin(FLEET, TIME, replace(LAND, source="own")).why)
     seen = found()
     assert f"{len(seen.tied)} others are within the accuracy of the model" in said
-    assert f"(the lowest: {seen.best.policy.name}); the simplest is chosen" in said
+    assert f"; the lowest is {seen.best.policy.name}, and the simplest is chosen" in said
+
+
+def test_a_choice_that_is_itself_the_lowest_is_not_named_among_the_others() -> None:
+    seen = found()
+    routed = replace(seen.best, policy=replace(seen.best.policy, name="uniform", algorithm="asyncsgd"))
+    said = " ".join(_chosen(replace(seen, predicted=seen.best), [routed], Aim(), LAND))
+    assert "; of them this one is the lowest and the simplest." in said
+    assert said.count(seen.best.policy.name) == 1
 
 
 @pytest.mark.slow

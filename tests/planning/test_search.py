@@ -228,7 +228,7 @@ def test_a_hundred_thousand_distinct_clients():
         ({"limits": Limits(most_staleness=-1)}, "most_staleness must not be negative, got -1"),
         ({"limits": Limits(most_staleness=2.0), "concurrency": 9}, "the cap of 2 on staleness cannot be met"),
         ({"limits": Limits(most_tasks=3), "concurrency": 9}, "concurrency must not exceed the cap of 3 tasks, got 9"),
-        ({"limits": Limits(most_tasks=0)}, "concurrency must be a whole number from 1"),
+        ({"limits": Limits(most_tasks=0)}, "most_tasks must be a whole number from 1"),
         ({"concurrency": 10**12}, "concurrency must be a whole number from 1"),
         ({"seed": -1}, "seed must not be negative, got -1"),
         ({"search": "best"}, "search must be simplex, clusters, grid or power, got 'best'"),

@@ -44,6 +44,14 @@ Availability = Annotated[
 Pictures = Annotated[
     str | None, typer.Option("--pictures", metavar="DIR", help="Draw pictures (SVG and PNG) into this folder.")
 ]
+OwnPictures = Annotated[
+    str | None,
+    typer.Option(
+        "--pictures",
+        metavar="DIR",
+        help="Draw pictures (SVG and PNG) into this folder; alone, into the folder of the results.",
+    ),
+]
 Figure = Annotated[
     str,
     typer.Option(
@@ -82,6 +90,11 @@ def pictures_in(given: str | None, own: Path | None = None) -> Path | None:
         return None
     if not given and own is None:
         raise InvalidInput("--pictures must name a folder, got none; write for example --pictures pictures/")
+    if own is not None and Path(given).is_file():
+        raise InvalidInput(
+            f"--pictures takes the word after it for its folder, got the file {given}; write --pictures last, or name "
+            "a folder"
+        )
     from sojourn.folders import check_folder
     from sojourn.report.figures import pyplot
 

@@ -1,5 +1,6 @@
 """`sojourn calibrate`: measure the constants of a training problem."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +78,10 @@ def calibrate(
     if as_json:
         return
     say(f"wrote {out}, which contains no data", err=True)
-    say(f"plan with: sojourn plan {settings.fleet} --time 1h --constants {out}", err=True)
+    time = "TIME" if settings.time is None else f"{settings.time:g}"
+    what = "plan; TIME is how long training may take, such as 1h" if settings.time is None else "plan"
+    words = ["sojourn", "plan", settings.fleet, "--time", time, "--constants", str(out)]
+    say(f"{what}: {shlex.join(words)}", err=True)
 
 
 def _config(path: Path | None, given: dict[str, Any]) -> "TrainConfig":
@@ -228,9 +232,13 @@ def _with_range(one: "Measured") -> str:
 
 
 def _range(one: "Measured", digits: int = 3) -> str:
-    from sojourn.cli.show import interval
+    from sojourn.cli.cells import Cell
+    from sojourn.cli.show import interval, number
 
-    return interval(one.low, one.high, digits)
+    shown = interval(one.low, one.high, digits)
+    if one.low > 0 and number(one.low, digits) == number(one.high, digits):
+        return Cell(f"exact to {digits} digits", {"low": one.low, "high": one.high})
+    return shown
 
 
 def _version() -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Figure, Pictures, pictures_in, singly
+from sojourn.cli.arguments import AsJson, Figure, OwnPictures, pictures_in, singly
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -90,8 +90,9 @@ def compare(
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     figure: Figure = "panels",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the tables of another comparison.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and plans fairly: the same data, first model, batches and service times.
@@ -150,6 +151,10 @@ def compare(
     options |= {"checkpoint_seconds": between}
     from sojourn.cli.show import attempts
     from sojourn.experiments.compare import save, work_off
+    from sojourn.experiments.earlier import check_comparison
+
+    if not overwrite:
+        check_comparison(comparison, out)
 
     with cell_bar() as (phase, report):
         compared = work_off(comparison, out, mine, phase, watch=report, **options)

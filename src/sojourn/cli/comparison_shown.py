@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sojourn.experiments.comparison import ComparisonSpec
 
 CLIENTS = ("client_worst", "client_10", "client_50")
+MEANING = {"worst client": "its accuracy", "10%": "10% of the clients are below it", "50%": "half of them are"}
 WORDS = {"accuracy": "accuracy", "test_loss": "test loss"}
 
 
@@ -47,10 +48,7 @@ def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
         rows.append(_line(row, first, on, comparison.target is not None))
     tuned = compared.tuned
     shown = ("mean", "difference", *CLIENTS, "to_target")
-    notes = [
-        "mean ± half of its 95% interval over the seeds; differences are between runs with the same seed",
-        "worst client: its accuracy; 10%: 10% of the clients are below it; 50%: half of them are",
-    ]
+    notes = []
     if any(_is_cut(row, key) for row in compared.table for key in shown if key in row):
         notes.append(
             "intervals are cut at the bounds of what is measured, accuracy at 0 and 1, and then show both ends"
@@ -68,7 +66,14 @@ def show_table(comparison: "ComparisonSpec", compared: "Compared") -> None:
         f"{home / 'table.csv'} has all of it, {home / 'runs.csv'} every run, {files}{home / 'curves.csv'} the curves"
     )
     least = ("50%", "10%", "worst client", "at")
-    table(str(home), heads, rows, notes, most=10_000, least=least)
+    table(str(home), heads, rows, lambda left_out: [*_legend(left_out), *notes], most=10_000, least=least)
+
+
+def _legend(left_out: Sequence[str]) -> list[str]:
+    """What the columns mean, without those that are left out."""
+    clients = "; ".join(f"{head}: {meaning}" for head, meaning in MEANING.items() if head not in left_out)
+    means = "mean ± half of its 95% interval over the seeds; differences are between runs with the same seed"
+    return [means, clients] if clients else [means]
 
 
 def alike(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:

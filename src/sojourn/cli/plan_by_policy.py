@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from sojourn.planning.advice import Advice
 
+MOST_NAMES = 1000  # that are tried to find a free one
 FEW = 12  # up to this many groups are shown one by one
 
 
@@ -60,7 +61,7 @@ def plan_by_policy(
     )
     if (most_bytes is None) != (model_bytes is None):
         raise InvalidInput("--most-bytes and --model-bytes go together, got one of them; give both")
-    aim = Aim(_worst(objective), most_bytes or float("inf"), model_bytes or 0.0, wishes)
+    aim = Aim(_worst(objective), float("inf") if most_bytes is None else most_bytes, model_bytes or 0.0, wishes)
     landscape = None if constants is None else Landscape.load(constants)
     asked = twin or skewed or loss is not None or most_bytes is not None or aim.worst > 0
     if landscape is None and asked:
@@ -150,6 +151,8 @@ def print_advice(advice: "Advice", file: Path, out: Path | None, time: str | Non
         ],
     )
     say("staleness: mean over updates, in updates; slowest: of the stalest clients; idle: clients without work")
+    if learnt:
+        say("loss: by the model of training, good for ranks and ratios only; the losses themselves are far too low")
     for sentence in advice.why:
         say(sentence)
     _say_next(file, out, f"{advice.time:g}" if time is None else time)
@@ -160,12 +163,21 @@ def _say_next(file: Path, out: Path | None, time: str) -> None:
     from sojourn.cli.command import again
     from sojourn.cli.show import say
 
-    first = "next"
+    first, made = "next", str(out)
     if out is None:
-        say(f"next: {again('--out', 'plan.json')}")
+        made = f"plan{_number('plan{}.json')}.json"
+        say(f"next: {again('--out', made)}")
         first = "then"
-    words = [str(file), "--plan", str(out or "plan.json"), "--time", time, "--data", "digits", "--out", "tuned.json"]
+    more = _number("tuned{}.json", "tuning{}")
+    words = [str(file), "--plan", made, "--time", time, "--data", "digits", "--out", f"tuned{more}.json"]
+    words += ["--folder", f"tuning{more}"] if more else []
     say(f"{first}: {shlex.join(['sojourn', 'tune', *words])}")
+
+
+def _number(*names: str) -> str:
+    """Return what makes these names free, with it in place of the braces: nothing, or `-2` and so on."""
+    endings = ("", *(f"-{number}" for number in range(2, MOST_NAMES)))
+    return next((end for end in endings if not any(Path(name.format(end)).exists() for name in names)), "")
 
 
 def _save(advice: "Advice", path: Path) -> None:

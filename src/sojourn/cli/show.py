@@ -167,18 +167,19 @@ def table(
     title: str,
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
-    notes: Sequence[str] = (),
+    notes: Sequence[str] | Callable[[Sequence[str]], Sequence[str]] = (),
     most: int = MOST_ROWS,
     least: Sequence[str] = (),
 ) -> None:
     """Print a table without cutting numbers; if it has more rows than `most`, the middle is left out.
 
-    If it is too wide for the terminal, the columns named in `least` are left out first, and a note says so.
+    If it is too wide for the terminal, the columns named in `least` are left out first, and a note says so. `notes` are
+    sentences below it, or a function that gives them for the columns left out.
     """
     from sojourn.cli.layout import laid_out
 
     if gathers(Sheet(title, heads, rows)):
-        for note in notes:
+        for note in notes(()) if callable(notes) else notes:
             say(note)
         return
     shown = list(rows)
@@ -202,7 +203,7 @@ def table(
         _stack(grid)
     if grid.left_out:
         say(f"left out, as the terminal is too narrow: {', '.join(grid.left_out)}; --csv and --json have them")
-    for note in notes:
+    for note in notes(grid.left_out) if callable(notes) else notes:
         say(note)
 
 

@@ -265,6 +265,7 @@ def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
     from sojourn.cli.show import number, table, with_error
     from sojourn.cli.simulation_words import theory_is
     from sojourn.planning.promises import against_simulation
+    from sojourn.scenario import dispatcher_said
 
     fleet, plan = summary.fleet, summary.plan
     stale = exact.staleness()
@@ -288,7 +289,7 @@ def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:
     runs = f", {summary.replications} replications" if summary.replications > 1 else ""
     table(
         f"{fleet.clients} clients, {plan.concurrency} tasks, {summary.steps:,} steps{runs}; "
-        f"dispatcher: {summary.dispatcher}; start: {summary.start}; engine: {summary.engine}",
+        f"dispatcher: {dispatcher_said(summary.dispatcher, plan)}; start: {summary.start}; engine: {summary.engine}",
         [
             "group",
             "clients",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Pictures, pictures_in
+from sojourn.cli.arguments import AsJson, OwnPictures, pictures_in
 from sojourn.cli.cell_options import (
     Address,
     DryRun,
@@ -39,7 +39,7 @@ def sweep(
     dry_run: DryRun = False,
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     as_json: AsJson = False,
 ) -> None:
     """Train every combination of a grid of settings with every seed.
@@ -122,6 +122,5 @@ def _show(rows: list[dict[str, Any]], keys: list[str], out: Path, as_json: bool)
         [*(str(row[key]) for key in (*keys, "seed", "state")), *(number(float(row.get(key, "nan"))) for key in SHOWN)]
         for row in rows
     ]
-    table(
-        str(out), [*keys, "seed", "state", *SHOWN], lines, ["every run is in runs.csv"], least=("staleness", "received")
-    )
+    notes = [f"every run is in {out / 'runs.csv'}"]
+    table(str(out), [*keys, "seed", "state", *SHOWN], lines, notes, least=("staleness", "received"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Figure, Pictures, pictures_in, singly
+from sojourn.cli.arguments import AsJson, Figure, OwnPictures, pictures_in, singly
 from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import say, say_weights
@@ -52,7 +52,7 @@ def train(
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose the step size first, as `sojourn tune` does, in the folder `tuning`.")
     ] = False,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     figure: Figure = "panels",
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard event files into the folder.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Overwrite, Pictures, check_free, pictures_in, whole
+from sojourn.cli.arguments import AsJson, Overwrite, OwnPictures, check_free, pictures_in, whole
 from sojourn.cli.cell_options import (
     Address,
     Jobs,
@@ -66,7 +66,7 @@ def tune(
     ray_address: Address = None,
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
-    pictures: Pictures = None,
+    pictures: OwnPictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,6 +90,7 @@ def tune(
     between = check_pace(together, checkpoint_seconds)
     check_torch()
     from sojourn.cli.show import attempts, draw, say
+    from sojourn.experiments.earlier import check_tuning
     from sojourn.experiments.plan_tuning import PlanTuning
     from sojourn.experiments.tune_plan import tune_plan
 
@@ -104,7 +105,10 @@ def tune(
         extensions=extensions,
     )
     drawn = pictures_in(pictures, folder)
-    check_free(overwrite or tuning.made(out), out, what="plan file")
+    if not overwrite:
+        check_tuning(tuning, folder)
+    mine = tuning.made(out) and (folder / "tuning.csv").is_file()
+    check_free(overwrite or mine, out, what="plan file")
     options = {"jobs": jobs, "on": on, "address": ray_address, "together": together, "checkpoint_seconds": between}
     with cell_bar() as (phase, report):
         found = tune_plan(tuning, folder, phase, watch=report, **options)
@@ -143,6 +147,8 @@ def show(found: "TunedPlan", out: Path | None, folder: Path, as_json: bool) -> N
         trials = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         typer.echo(to_json({"command": "tune", **facts, "edge": found.edge or None, "trials": trials}))
         return
+    if not found.rows:
+        return  # whoever ended it says so
     rows = [
         [*(_cell(one, number) for one in row), "chosen" if trial == found.chosen else ""]
         for trial, row in zip(found.means(), zip(*columns.values(), strict=True), strict=True)

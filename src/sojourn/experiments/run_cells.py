@@ -105,7 +105,7 @@ class _Sweeper:
                 place, limit = on_ray, jobs  # type: ignore[assignment]
             held.enter_context(made(self._where.folder))
             ticket = held.enter_context(_ticket(self._where.folder))
-            held.enter_context(_halting(ticket))
+            held.enter_context(_halting(ticket, self._tell))
             halted = (ticket / STOP).exists
             waiting, silent = lots_of(list(self._cells.values()), self._where, share), 0
             while waiting and not halted():
@@ -220,8 +220,8 @@ def _ticket(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _halting(ticket: Path) -> Iterator[None]:
-    """Ctrl-C asks the processes to stop, with checkpoints; a second Ctrl-C interrupts at once."""
+def _halting(ticket: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Ctrl-C asks the processes to stop, with checkpoints, and says so; a second Ctrl-C interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -230,6 +230,8 @@ def _halting(ticket: Path) -> Iterator[None]:
         if (ticket / STOP).exists():
             raise KeyboardInterrupt
         (ticket / STOP).touch()
+        with suppress(RuntimeError):  # if a line is just being printed, this one is left out
+            tell("stopping: every run writes a checkpoint first; Ctrl-C again stops at once")
 
     before = signal.signal(signal.SIGINT, note)
     try:

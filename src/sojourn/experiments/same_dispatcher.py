@@ -8,14 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from sojourn.errors import InvalidInput
 from sojourn.learning.run.build import fleet_and_plan, timing_of
 from sojourn.learning.run.config import TrainConfig
 from sojourn.own_code import OBJECT
-from sojourn.plan import Plan
-from sojourn.scenario import Dispatcher
+from sojourn.scenario import Dispatcher, dispatcher_said
 from sojourn.trace import Trace
 
 QUEUING = ("routed", "pure", "shuffled")
@@ -39,15 +36,7 @@ def dispatcher_of(config: TrainConfig) -> str:
         return str(Trace.load(config.trace).metadata.get("dispatcher", "recorded"))
     fleet, plan, scenario = timing_of(config)
     scenario.dispatcher.kind.check(fleet, plan)
-    name = str(scenario.dispatcher)
-    if name != "routed" or not plan.capped:
-        return name
-    return "idle" if plan.one_each else f"routed (cap {_cap(plan)})"
-
-
-def _cap(plan: Plan) -> str:
-    ends = {f"{one:g}" if np.isfinite(one) else "none" for one in (plan.cap.min(), plan.cap.max())}
-    return " to ".join(sorted(ends))
+    return dispatcher_said(str(scenario.dispatcher), plan)
 
 
 def asked_for(dispatch: str, baseline: TrainConfig) -> str:

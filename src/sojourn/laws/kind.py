@@ -28,6 +28,7 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.own_code import names_code, own_function
 from sojourn.shown import short
+from sojourn.text import nearest
 from sojourn.types import Floats, Integers
 
 HOMES = {
@@ -232,7 +233,7 @@ def law_class(name: str) -> type[LawKind]:
         return _TABLE["gamma" if name == "erlang" else name]
     if name not in _TABLE:
         known = ", ".join(law_names())
-        raise InvalidInput(f"law must be one of {known} (or erlang), got '{short(name)}'")
+        raise InvalidInput(f"law must be one of {known} (or erlang), got '{short(name)}'{nearest(name, law_names())}")
     return _TABLE[name]
 
 

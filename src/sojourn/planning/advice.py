@@ -13,7 +13,9 @@ from sojourn.planning.policy import CORRECTION, Policy, Wishes, robust, scenario
 from sojourn.scenario import Scenario
 from sojourn.shown import whole
 from sojourn.tabular import Tabular
+from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected
+from sojourn.timing.simulate.memory import ENOUGH, settling_steps
 
 NAME = "robust: nobody waits"
 HALF = (
@@ -43,6 +45,8 @@ class Row:
     """Mean number of tasks that wait in queues."""
     loss: float | None = None
     """Expected final loss; None = the model of training was not used."""
+    settled: float = 0.0
+    """About when a run that starts with all clients idle reaches these long-run means."""
 
     def facts(self) -> dict[str, Any]:
         """Return the values by key, as in JSON."""
@@ -139,7 +143,14 @@ def row_of(fleet: Fleet, policy: Policy, time: float, loss: float | None = None)
         idle=float((fleet.count * (1 - found.utilisation).round(12)).sum()),
         waiting=float((fleet.count * (found.queue - found.utilisation).clip(0).round(12)).sum()),
         loss=loss,
+        settled=_settled(found),
     )
+
+
+def _settled(exact: Analysis) -> float:
+    """Return about when a run has forgotten that it started with all clients idle: its queues settle, its tasks age."""
+    queues = 0.0 if exact.plan.capped else settling_steps(exact, "even")
+    return (queues + float(exact.staleness().max())) / exact.throughput
 
 
 def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
@@ -158,7 +169,7 @@ def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
 
 def reasons(advice: Advice) -> list[str]:
     """Return sentences on why the robust policy is advised, and what would change that."""
-    said = [*scarce(advice), *_gain(advice)]
+    said = [*scarce(advice), *_gain(advice), *early(advice)]
     if advice.plan.correction == CORRECTION and advice.fleet.clients > 1:
         said.append(HALF)
     return [
@@ -176,6 +187,17 @@ def scarce(advice: Advice) -> list[str]:
     return [
         f"Warning: about {whole(updates)} updates are expected in {shown(advice.time)}, fewer than one per client: "
         "allow more time."
+    ]
+
+
+def early(advice: Advice) -> list[str]:
+    """Return a note if the time is so short that its start, with all clients idle, matters."""
+    settled = max(row.settled for row in advice.rows)
+    if advice.time >= ENOUGH * settled:
+        return []
+    return [
+        "Updates and staleness are long-run means: a run starts with all clients idle, so at first, until about "
+        f"{shown(settled)}, its updates are fresher than this, and more of them arrive where tasks wait."
     ]
 
 

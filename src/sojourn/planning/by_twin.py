@@ -10,7 +10,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
-from sojourn.planning.advice import NAME, Advice, Row, budget, promised, row_of, scarce
+from sojourn.planning.advice import NAME, Advice, Row, budget, early, promised, row_of, scarce
 from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, robust, usual
 from sojourn.planning.search import FLOOR, TRACES, TRANSFER, Aim, Choice, Progress, Searched, energy, search
 from sojourn.planning.twin import Predicted, predict
@@ -184,6 +184,7 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
     why = (
         *scarce(advice),
         *_chosen(found, told, aim, landscape),
+        *early(advice),
         *_depends(fleet, time, landscape, aim, found, seed),
         _step(step),
     )
@@ -207,9 +208,11 @@ def _chosen(found: Searched, told: list[Predicted], aim: Aim, landscape: Landsca
         )
     elif found.tied:
         others = f"{len(found.tied)} others are" if len(found.tied) > 1 else "1 other is"
-        said.append(
-            f"{others} within the accuracy of the model (the lowest: {found.best.policy.name}); the simplest is chosen."
-        )
+        lowest = found.best.policy.name
+        which = "of them this one is the lowest and the simplest"
+        if lowest != mine.policy.name:
+            which = f"the lowest is {lowest}, and the simplest is chosen"
+        said.append(f"{others} within the accuracy of the model; {which}.")
     return said
 
 

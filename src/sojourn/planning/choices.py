@@ -89,6 +89,8 @@ class Aim:
     def __post_init__(self) -> None:
         if not 0 <= self.worst <= 1:
             raise InvalidInput(f"worst must be a weight from 0 (the mean) to 1 (the worst group), got {self.worst}")
+        if not self.most_bytes > 0:
+            raise InvalidInput(f"most_bytes must be positive, got {self.most_bytes:g}; leave it out for no limit")
         if isfinite(self.most_bytes) and not (isfinite(self.model_bytes) and self.model_bytes > 0):
             raise InvalidInput(
                 f"a limit of {self.most_bytes:g} bytes needs the bytes of a model, got {self.model_bytes:g}; "

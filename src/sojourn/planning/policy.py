@@ -14,7 +14,7 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Cap, Plan
+from sojourn.plan import Cap, Plan, check_concurrency
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.expected import expected
 
@@ -62,6 +62,13 @@ class Wishes:
     most_staleness: float = np.inf
     """Largest mean staleness that any client may have."""
 
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "most_tasks"):
+            if getattr(self, name) is not None:
+                check_concurrency(getattr(self, name), name)
+        if not self.most_staleness >= 0:
+            raise InvalidInput(f"most_staleness must not be negative, got {self.most_staleness:g}; 0 = no staleness")
+
     @property
     def held(self) -> Cap:
         """Most tasks that a client may hold: one, unless the user set something else."""
@@ -80,6 +87,8 @@ def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
     correction = CORRECTION if wishes.correction is None else wishes.correction
     decided = {"correction": correction, "schedule": SCHEDULE, "objective": OBJECTIVE}
     tasks = wishes.concurrency or min(fleet.clients, wishes.most_tasks or fleet.clients)
+    if wishes.most_tasks is not None and tasks > wishes.most_tasks:
+        raise InvalidInput(f"concurrency must not exceed most_tasks, {wishes.most_tasks:,}, got {tasks:,}; drop one")
 
     def with_tasks(tasks: int) -> Plan:
         return replace(Plan.uniform(fleet, tasks, cap=wishes.held), **decided)  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def test_whether_the_day_or_the_month_comes_first_is_recognised_by_both_columns_
     rows = "device,start,end\na,01.02.2026 12:00:00,02.02.2026 12:00:00\n"
     assert log(rows + "a,28.02.2026 12:00:00,01.03.2026 12:00:00\n").duration.tolist() == [86_400, 86_400]
     with pytest.raises(
-        InvalidInput, match=r"got '01.02.2026 12:00:00' in row 1, which may have the day or the month first"
+        InvalidInput, match=r"got '01.02.2026 12:00:00' in line 2, which may have the day or the month first"
     ):
         log(rows)
 
@@ -224,7 +224,10 @@ def test_a_file_may_come_from_a_spreadsheet(log):
         ),
         ("device,x\n1,2\n", r"no column that says how long a task took .*: name the column with duration"),
         ("device,start\n1,2\n", r"no column that has the end of a task .*: name the column with end \(--end NAME\)"),
-        ("device,end\n1,2\n", "no column that has the start of a task"),
+        (
+            "device,end,elapsed ms\n1,2,3\n",
+            "the start of a task .* or one that says how long it took with --duration NAME",
+        ),
         ("device,duration,duration\na,1,2\n", "has the column 'duration' twice; rename one"),
         (
             "device,duration\na,1\nb,-2\nb,-3\n",
@@ -237,9 +240,9 @@ def test_a_file_may_come_from_a_spreadsheet(log):
         ),
         (
             "device,duration\na,1\na,soon\n",
-            "column 'duration', must hold numbers .* or durations such as .* got 'soon' in row 2",
+            "column 'duration', must hold numbers .* or durations such as .* got 'soon' in line 3",
         ),
-        ("device,start,end\na,soon,1\n", "column 'start', must hold numbers or times such as .* got 'soon' in row 1"),
+        ("device,start,end\na,soon,1\n", "column 'start', must hold numbers or times such as .* got 'soon' in line 2"),
         (
             "device,start,end\na,2026-01-01T00:00:00,7\n",
             "must be of one kind, got times without a zone and numbers; write",
@@ -250,12 +253,12 @@ def test_a_file_may_come_from_a_spreadsheet(log):
         ),
         (
             "device,start,end\na,2026-01-01T00,1\na,2026-01-01T00Z,1\n",
-            "all have a zone, or none, got '2026-01-01T00Z' in row 2",
+            "all have a zone, or none, got '2026-01-01T00Z' in line 3",
         ),
-        ("device,start,end\na,0,inf\n", r"column 'end', must hold numbers up to 1e\+25, got inf in row 1"),
+        ("device,start,end\na,0,inf\n", r"column 'end', must hold numbers up to 1e\+25, got inf in line 2"),
         (
             "device,start,end\na,-1e308,1e308\n",
-            r"column 'start', must hold numbers up to 1e\+25, got -1e\+308 in row 1",
+            r"column 'start', must hold numbers up to 1e\+25, got -1e\+308 in line 2",
         ),
         (
             "device,start,end\na,0,1\na,0,1e20\n",

@@ -26,6 +26,10 @@ STATS_SHARE = 0.1  # weight of a client's statistics in the server's, each time 
 class Diverged(SojournError):
     """An update or a model is not finite."""
 
+    def __init__(self, what: str, kept: str = "") -> None:
+        super().__init__(f"{what}; {kept}" if kept else what)
+        self.what = what  # without where the run is kept
+
 
 @storable("pinned")
 class Pinned(NamedTuple):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from sojourn.errors import InvalidInput
 from sojourn.learning.execute.flat_model import FlatModel, cross_entropy
 from sojourn.learning.execute.losses import mean_of
 from sojourn.learning.execute.stacked.network import predict, stackable, stacked_values
@@ -51,9 +52,33 @@ def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
     try:
         with torch.no_grad():
             return _judge(federation, predictor)
+    except (RuntimeError, IndexError) as error:
+        said = _misfit(federation, predictor)
+        if said is None:
+            raise
+        raise InvalidInput(said) from error
     finally:
         for part in learning:  # only layers that are not frozen
             part.training = True
+
+
+def _misfit(federation: Federation, logits_of: Predictor) -> str | None:
+    """Return a sentence if the model does not fit the shape of the examples or the number of classes."""
+    examples, classes = federation.examples, federation.dataset.classes
+    shape = tuple(federation.dataset.test_x.shape[1:])
+    try:
+        with torch.no_grad():
+            output = logits_of(examples.scaled(examples.test_x[:2]))
+    except (RuntimeError, IndexError) as error:
+        return f"the model must take examples of shape {shape}, got the error '{error}'; check its first layers"
+    usual = classes and federation.model.loss is cross_entropy
+    if usual and (output.dim() < 2 or output.shape[1] < classes):
+        got = f"{output.shape[1]} outputs" if output.dim() > 1 else "a single output"
+        return (
+            f"the model must have an output for each of the {classes} classes (the largest label is {classes - 1}), "
+            f"got {got}; change its last layer or the labels"
+        )
+    return None
 
 
 def _predictor(model: FlatModel, params: Tensor, stats: Tensor) -> Predictor:

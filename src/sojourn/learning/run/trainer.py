@@ -289,7 +289,7 @@ class Trainer:
             if not replay.spoilt:
                 self.checkpoint()
             kept = "as it was before" if not replay.spoilt else "as in its last checkpoint"
-            raise Diverged(f"{error}; the run is kept {kept}, in {self.folder}") from None
+            raise Diverged(str(error), f"the run is kept {kept}, in {self.folder}") from None
         if replay.received % self.every == 0 or replay.received == self.total:
             self._evaluate()
 
@@ -337,11 +337,11 @@ class Trainer:
         try:
             self.replay.settle()
         except Diverged as error:
-            raise Diverged(f"{error}; the last checkpoint is kept, in {self.folder}") from None
+            raise Diverged(str(error), f"the last checkpoint is kept, in {self.folder}") from None
         if not bool(torch.isfinite(self.replay.params).all()):
             raise Diverged(
-                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes; "
-                f"the last checkpoint is kept, in {self.folder}"
+                f"the server's model is not finite after {self.replay.received} updates; lower the step sizes",
+                f"the last checkpoint is kept, in {self.folder}",
             )
 
     def _evaluate(self) -> None:

@@ -291,7 +291,7 @@ def _check(fleet: Fleet, concurrency: int | None, limits: Limits) -> None:
     if concurrency is not None:
         check_concurrency(concurrency)
     if limits.most_tasks is not None:
-        check_concurrency(limits.most_tasks)
+        check_concurrency(limits.most_tasks, "most_tasks")
         if concurrency is not None and concurrency > limits.most_tasks:
             raise InvalidInput(f"concurrency must not exceed the cap of {limits.most_tasks} tasks, got {concurrency}")
     if concurrency is not None and concurrency - 1 > limits.most_staleness:

@@ -19,7 +19,7 @@ from sojourn.errors import InvalidInput
 from sojourn.shown import quoted, short
 from sojourn.tabular import Tabular
 from sojourn.timing.log.table import Columns, Table, columns_of, looks_like_status, table_of, unit_in, unit_name
-from sojourn.timing.log.times import Clock, are_numbers, clock_of, lengths_of, texts_of, unit_of
+from sojourn.timing.log.times import Clock, Place, are_numbers, clock_of, lengths_of, texts_of, unit_of
 from sojourn.trace import APPLIED, Trace
 from sojourn.types import Flags, Floats, Integers
 
@@ -173,8 +173,8 @@ def read_log(
 def _times(table: Table, read: Any, columns: Columns, unit: float | None) -> tuple[Floats, Floats, list[str]]:
     """Return start and duration of every row's task, NaN where missing; start 0 if the log has no times."""
 
-    def place(name: str | None) -> str:
-        return f"{table.where}, column {quoted(name)},"
+    def place(name: str | None) -> Place:
+        return Place(f"{table.where}, column {quoted(name)},", table.at)
 
     if columns.start is None or columns.end is None:
         named = columns.duration or ""

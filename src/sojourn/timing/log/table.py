@@ -154,6 +154,8 @@ def _csv(where: str, content: bytes) -> Table:
     except csv.Error:
         raise UnreadableFile(f"{where} is not valid CSV: its header is {quoted(head)}; is it the right file?") from None
 
+    lined = whole == content and not _BROKEN.search(content)
+
     def read(columns: Sequence[str]) -> Any:
         body = content[len(first) :].lstrip(b"\r\n")
         if not body.strip():
@@ -170,19 +172,19 @@ def _csv(where: str, content: bytes) -> Table:
                 ),
             )
         except (ValueError, pa.ArrowException) as error:
-            raise UnreadableFile(_not_csv(where, str(error), len(names))) from None
+            raise UnreadableFile(_not_csv(where, str(error), len(names), lined)) from None
         return found.rename_columns(list(wanted))
 
-    return Table(where, tuple(names), read, lined=whole == content and not _BROKEN.search(content))
+    return Table(where, tuple(names), read, lined)
 
 
-def _not_csv(where: str, error: str, cells: int) -> str:
+def _not_csv(where: str, error: str, cells: int, lined: bool) -> str:
     if "UTF8" in error:
         return f"{where} is not UTF-8 text; save it as UTF-8"
     found = re.search(r"(?:Row #(\d+): )?Expected \d+ columns, got (\d+): (.*)", error, re.DOTALL)
     if found is None:
         return f"{where} is not valid CSV ({short(error, 120)}); is it the right file?"
-    row = f" in row {found[1]}" if found[1] else ""
+    row = "" if not found[1] else f" in line {int(found[1]) + 1}" if lined else f" in row {found[1]}"
     return f"{where}: a row must have {cells} cells, got {found[2]}{row}, {quoted(found[3])}; quote commas"
 
 
@@ -213,7 +215,8 @@ def columns_of(table: Table, named: Columns, is_status: Callable[[str], bool] = 
         text = (
             "says how long a task took" if found.end is None and found.start is None else f"has the {lacks} of a task"
         )
-        raise InvalidInput(_missing(table, text, "duration" if "how" in text else lacks, "start and end, or duration"))
+        said = _missing(table, text, "duration" if "how" in text else lacks, "start and end, or duration")
+        raise InvalidInput(said if "how" in text else f"{said}, or one that says how long it took with --duration NAME")
     for name in found.used:
         if table.names.count(name) > 1:
             raise InvalidInput(f"{table.where} has the column {quoted(name)} twice; rename one")

@@ -49,7 +49,20 @@ class Clock:
         return self.value[self.there].min() if self.there.any() else self.value.dtype.type(0)
 
 
-def clock_of(column: Any, where: str, beside: Any = None) -> Clock:
+@dataclass(frozen=True)
+class Place:
+    """A column of a log, for error messages."""
+
+    name: str
+    """The log and its column in words."""
+    at: Callable[[int], str]
+    """Where a row is, counted from 0: `line 3` of a file, or `row 2` of a table."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def clock_of(column: Any, where: Place, beside: Any = None) -> Clock:
     """Return the moments in a column; `where` names it in errors, `beside` is a column written in the same way."""
     column = _whole(column)
     kind = column.type
@@ -69,7 +82,7 @@ def clock_of(column: Any, where: str, beside: Any = None) -> Clock:
     return _clock_of_numbers(_numbers(column, where), where)
 
 
-def lengths_of(column: Any, where: str, unit: float) -> Floats:
+def lengths_of(column: Any, where: Place, unit: float) -> Floats:
     """Return the durations in a column in seconds; `unit` is the unit of plain numbers in seconds, NaN = missing."""
     column = _whole(column)
     if pa.types.is_duration(column.type):
@@ -86,10 +99,10 @@ def lengths_of(column: Any, where: str, unit: float) -> Floats:
     values = np.array([_length(one, unit) for one in coded.dictionary.to_pylist()])
     if np.isnan(values).any():
         wrong = coded.dictionary[int(np.argmax(np.isnan(values)))].as_py()
-        row = texts.index(wrong).as_py() + 1
+        row = texts.index(wrong).as_py()
         raise InvalidInput(
             f"{where} must hold numbers (1.5, not 1,5), or durations such as 90s, 1.5min or 00:01:30, "
-            f"got {quoted(wrong)} in row {row}; correct the cell, or leave it empty"
+            f"got {quoted(wrong)} in {where.at(row)}; correct the cell, or leave it empty"
         )
     index = pc.fill_null(coded.indices, len(values)).to_numpy(zero_copy_only=False)
     return np.asarray(np.append(values, np.nan)[index])
@@ -159,17 +172,17 @@ def _floats(column: Any) -> Floats:
     return np.asarray(pc.fill_null(column, np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _numbers(column: Any, where: str) -> Floats:
+def _numbers(column: Any, where: Place) -> Floats:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         return _floats(column.cast(pa.float64(), safe=False))
     raise InvalidInput(f"{where} must hold numbers or times, got {short(str(column.type))}; name another column")
 
 
-def _clock_of_numbers(values: Floats, where: str) -> Clock:
+def _clock_of_numbers(values: Floats, where: Place) -> Clock:
     large = np.abs(values) > LARGEST
     if large.any():
         row = int(np.argmax(large))
-        raise InvalidInput(f"{where} must hold numbers up to {LARGEST:g}, got {values[row]:g} in row {row + 1}")
+        raise InvalidInput(f"{where} must hold numbers up to {LARGEST:g}, got {values[row]:g} in {where.at(row)}")
     there = ~np.isnan(values)
     return Clock("numbers", np.where(there, values, 0.0), there)
 
@@ -179,7 +192,7 @@ def _moments(column: Any, zone: bool) -> Clock:
     return Clock(f"times with{'' if zone else 'out'} a zone", values, _there(column))
 
 
-def _clock_of_texts(texts: Any, where: str, beside: Any) -> Clock:
+def _clock_of_texts(texts: Any, where: Place, beside: Any) -> Clock:
     readers: tuple[Callable[[], Clock], ...] = (
         lambda: _clock_of_numbers(_floats(texts.cast(pa.float64())), where),
         lambda: _moments(texts.cast(pa.timestamp("ns")), zone=False),
@@ -193,7 +206,7 @@ def _clock_of_texts(texts: Any, where: str, beside: Any) -> Clock:
     return _one_by_one(texts.to_pylist(), where, beside)
 
 
-def _one_by_one(texts: list[str | None], where: str, beside: Any) -> Clock:
+def _one_by_one(texts: list[str | None], where: Place, beside: Any) -> Clock:
     """Read moments that are written in several ways, or in a way that only pandas knows."""
     moments: list[datetime | None] = []
     for row, text in enumerate(texts):
@@ -204,13 +217,13 @@ def _one_by_one(texts: list[str | None], where: str, beside: Any) -> Clock:
     zoned = [moment.tzinfo is not None for moment in moments if moment is not None]
     if len(set(zoned)) > 1:
         row = next(i for i, one in enumerate(moments) if one is not None and (one.tzinfo is not None) != zoned[0])
-        rule = f"{where} must hold times that all have a zone, or none, got {quoted(texts[row])} in row {row + 1}"
+        rule = f"{where} must hold times that all have a zone, or none, got {quoted(texts[row])} in {where.at(row)}"
         raise InvalidInput(f"{rule} beside {quoted(next(one for one in texts if one))}; write all in one way")
     moved = [None if one is None else one.astimezone(UTC) if one.tzinfo else one.replace(tzinfo=UTC) for one in moments]
     return _moments(pa.array(moved, pa.timestamp("ns", "UTC")), zone=bool(zoned and zoned[0]))
 
 
-def _by_pandas(texts: list[str | None], where: str, row: int, beside: Any) -> Clock:
+def _by_pandas(texts: list[str | None], where: Place, row: int, beside: Any) -> Clock:
     """Let pandas, if it is installed, read all rows of both columns with one format."""
     everything = [*texts, *(one.as_py() for one in beside)]
     found = [
@@ -218,11 +231,12 @@ def _by_pandas(texts: list[str | None], where: str, row: int, beside: Any) -> Cl
     ]
     if not found:
         raise InvalidInput(
-            f"{where} must hold numbers or times such as 2026-01-31T12:00:00, got {quoted(texts[row])} in row {row + 1}"
+            f"{where} must hold numbers or times such as 2026-01-31T12:00:00, got {quoted(texts[row])} in "
+            f"{where.at(row)}"
         )
     if not found[0].equals(found[-1]):
         raise InvalidInput(
-            f"{where} must hold times that can be read in one way, got {quoted(texts[row])} in row {row + 1}, "
+            f"{where} must hold times that can be read in one way, got {quoted(texts[row])} in {where.at(row)}, "
             "which may have the day or the month first; write 2026-01-31T12:00:00"
         )
     return clock_of(pa.array(found[0][: len(texts)], from_pandas=True), where)

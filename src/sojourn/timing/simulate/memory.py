@@ -56,15 +56,15 @@ def memory_of(summary: Summary, exact: Analysis) -> Memory:
     if summary.dispatcher in QUEUED or summary.dispatcher not in HOMES:
         stale.append(summary.plan.concurrency - 1)  # the mean over all updates, whoever gets them
     oldest = max(stale) + 1
-    settling = _settling(exact, summary.start) if routed else 0.0
+    settling = settling_steps(exact, summary.start) if routed else 0.0
     left = max(settling + oldest - summary.warmup, oldest)
     needed = math.ceil(ENOUGH * left)
     steps = summary.steps / summary.replications
     return Memory(settling, float(oldest - 1), needed, steps < needed)
 
 
-def _settling(exact: Analysis, start: str) -> float:
-    """Return the number of steps until the queues have settled."""
+def settling_steps(exact: Analysis, start: str) -> float:
+    """Return the number of steps until the queues of a routed network without a cap have settled."""
     if start == "stationary":
         return 0.0
     fleet, plan = exact.fleet, exact.plan
