@@ -7,7 +7,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
-    *("benchmarks", "calibrate", "design", "extending", "mutants", "nobody-waits", "paper", "performance"),
+    *("benchmarks", "calibrate", "design", "extending", "mutants", "live", "nobody-waits", "paper", "performance"),
     *("theory", "tune", "twin"),
 )
 ODD = ("convicts", "not spoken of", "that are none", "one a client", "a row a task", "one row a task")

@@ -38,7 +38,7 @@ def fit(module: nn.Module, task: object) -> float:
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
-    return float(loss)
+    return loss.item()
 
 
 def test_a_client_with_data_and_one_with_a_loop_of_its_own_train_one_model(tmp_path):
