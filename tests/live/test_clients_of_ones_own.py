@@ -1,28 +1,20 @@
 """Clients from Python with objects: data of their own, or a training loop of their own, against a real server."""
 
+import json
 import socket
-import threading
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import sojourn as sj
 import sojourn.live
+from live.own_clients import examples, fit, net
 from sojourn.errors import InvalidInput, SojournError
 
 FLEET = sj.Fleet.of(all=(2, 50.0))
-
-
-def net() -> nn.Module:
-    torch.manual_seed(1)
-    return nn.Linear(3, 2)
-
-
-def examples(client: int) -> tuple[np.ndarray, np.ndarray]:
-    x = np.random.default_rng(client).standard_normal((200, 3)).astype(np.float32)
-    return x, (x[:, 0] > 0).astype(np.int64)
+CLIENTS = Path(__file__).with_name("own_clients.py")
 
 
 def free_port() -> int:
@@ -31,37 +23,32 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def fit(module: nn.Module, task: object) -> float:
-    x, y = (torch.from_numpy(one) for one in examples(1))
-    optimiser = torch.optim.SGD(module.parameters(), lr=task.step_size)
-    loss = nn.functional.cross_entropy(module(x), y)
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
-    return loss.item()
-
-
 def test_a_client_with_data_and_one_with_a_loop_of_its_own_train_one_model(tmp_path):
-    address, found = f"127.0.0.1:{free_port()}", {}
-
-    def take_part(name: str, **how: object) -> None:
-        found[name] = sojourn.live.client(address, net(), name=name, give_up=30.0, **how)
-
-    threads = [
-        threading.Thread(target=take_part, args=("data",), kwargs={"data": examples(0)}),
-        threading.Thread(target=take_part, args=("loop",), kwargs={"fit": fit}),
+    address = f"127.0.0.1:{free_port()}"
+    started = [
+        subprocess.Popen([sys.executable, str(CLIENTS), name, address], stdout=subprocess.PIPE)
+        for name in ("data", "loop")
     ]
-    for one in threads:
-        one.start()
-    run = sj.serve(
-        FLEET, folder=tmp_path / "live", address=address, model=net(), data=examples(5), steps=60, cap=1, step_size=0.5
-    )
-    for one in threads:
-        one.join(30)
+    try:
+        run = sj.serve(
+            FLEET,
+            folder=tmp_path / "live",
+            address=address,
+            model=net(),
+            data=examples(5),
+            time=6.0,
+            cap=1,
+            step_size=0.5,
+        )
+        counts = [json.loads(one.communicate(timeout=30)[0]) for one in started]
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
     assert run.complete
     assert run.last["accuracy"] > 0.9
-    assert set(run.trace.client.tolist()) == {0, 1}
-    assert min(found["data"]["acknowledged"], found["loop"]["acknowledged"]) > 5
+    assert set(run.trace.client[run.trace.applied].tolist()) == {0, 1}
+    assert min(one["acknowledged"] for one in counts) > 5
 
 
 @pytest.mark.parametrize(
