@@ -12,8 +12,9 @@ GROUPS = {
     "Theory": ["analyze", "Analysis", "regime"],
     "Plans": ["make_plan", "Plan", "goal", "Constants"],
     "Simulation": ["simulate", "simulate_to_file", "measure", "Summary", "transient", "Scenario", "Dispatcher"],
-    "Traces and what they tell": ["Trace", "scan", "fit", "Fit"],
+    "Traces and what they tell": ["Trace", "scan", "fit", "Fit", "observe", "Observation"],
     "Training": ["train", "Run", "Dataset", "tune", "TunedPlan", "calibrate", "Calibration"],
+    "Live runs": ["serve"],
     "Experiments": ["compare", "Comparison", "sweep", "Sweep"],
     "Errors": ["SojournError", "InvalidInput", "UnreadableFile", "UnwritableFile"],
 }
