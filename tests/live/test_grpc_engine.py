@@ -151,14 +151,31 @@ def test_news_are_told_again_until_the_client_has_seen_them(engine, peer, monkey
     peer.push((0, 0, 1), torch.ones(6))
     engine.acknowledge([TaskName(0, 0, 1)])
     first, _ = peer.pull()
-    engine.withdraw(TaskName(0, 1, 1))
+    engine.refuse(TaskName(0, 1, 1), "no use")
     again, _ = peer.pull()
-    engine.withdraw(TaskName(0, 2, 1))
+    engine.refuse(TaskName(0, 2, 1), "no use")
     last, _ = peer.pull(again.serial)
     assert len(first.acknowledged) == len(again.acknowledged) == 1
     assert [one.name.nth for one in again.refused] == [1]
     assert not last.acknowledged
     assert [one.name.nth for one in last.refused] == [2]
+
+
+def test_a_task_that_is_taken_back_blocks_its_client_until_its_update_is_there(engine, peer, monkeypatch):
+    monkeypatch.setattr(service, "POLL", 0.1)
+    peer.join()
+    for nth in range(3):
+        engine.offer(offer_of(0, nth))
+    assert peer.pull()[0].task.name.nth == 0
+    engine.withdraw(TaskName(0, 0, 1))
+    engine.withdraw(TaskName(0, 1, 1))  # still in the queue
+    assert not peer.pull()[0].HasField("task")
+    assert peer.push((0, 0, 1), torch.ones(6)).answer == pb.ANSWER_RECEIVED
+    assert [event.name.nth for event in arrivals(engine, 1)] == [0]
+    engine.refuse(TaskName(0, 0, 1), "it came too late")
+    reply, _ = peer.pull()
+    assert reply.task.name.nth == 2
+    assert [(one.name.nth, one.reason) for one in reply.refused] == [(0, "it came too late")]
 
 
 NAN = torch.tensor([0.0, 1.0, float("nan"), 0.0, 0.0, 0.0])

@@ -132,7 +132,7 @@ class Engine(Protocol):
         """Put a task into its client's queue."""
 
     def withdraw(self, name: TaskName) -> None:
-        """Forget a task; a client that has it already is told so when it is next heard from."""
+        """Forget a task; if its client has it already, its update still becomes an event, and gets its answer."""
 
     def receive(self, timeout: float) -> Event | None:
         """Return the next event; wait at most `timeout` seconds for it; None = nothing yet."""

@@ -35,7 +35,8 @@ Report = Callable[[str, Mapping[str, Any]], None]
 """Called with the name of what happened and facts about it."""
 IDLE = 0.5  # seconds to wait for an event if nothing else is due
 LOOK = 0.25  # seconds between two looks at who takes too long
-RECENT = 3  # ended tasks per client that are remembered, to answer repeated messages
+RECENT = 3  # ended tasks per client that are remembered, to answer repeated messages, besides those not committed
+LATE, UNKNOWN = "it came too late", "the server does not know this task"
 REMEMBERED = 1000  # refusals that the trace keeps with their reasons
 
 
@@ -84,6 +85,8 @@ class Faults:
     """The first refusals: time, client, nth, reason."""
     strikes: Counter[int] = field(default_factory=Counter)
     """Refusals in a row, by client."""
+    expelled: dict[int, str] = field(default_factory=dict)
+    """Clients that are admitted no more, and why."""
 
 
 class Loop:
@@ -113,6 +116,7 @@ class Loop:
         self._rows: list[tuple[Any, ...]] = []
         self._safe: list[TaskName] = []
         self._recent: dict[int, list[tuple[TaskName, int]]] = {}
+        self._ended: Counter[int] = Counter()  # tasks that ended since the last commit, by client
         self._zero = engine.now()
         self._looked = 0.0
         self._latest = 0.0
@@ -238,11 +242,12 @@ class Loop:
         name = event.name
         fate = next((fate for one, fate in self._recent.get(name.client, []) if one == name), None)
         if fate == APPLIED:
-            self.engine.acknowledge([name])
+            self._safe.append(name)  # the commit that has it may not be on the disk yet
+            self._changed = True
             return
         self.patience.note(name.client, event.held)
         self.faults.counts["late"] += 1
-        reason = "it came too late" if fate is not None else "the server does not know this task"
+        reason = LATE if fate is not None else UNKNOWN
         self._note_refusal(name.client, name.nth, reason)
         self.engine.refuse(name, reason)
         self._back(name.client)
@@ -264,9 +269,11 @@ class Loop:
         self._note_refusal(client, nth, reason)
         self.faults.strikes[client] += 1
         if self.faults.strikes[client] >= self.limits.strikes:
-            self.faults.counts["expelled"] += 1
+            self.faults.counts["expelled"] += client not in self.faults.expelled
+            why = f"{self.faults.strikes[client]} messages in a row were refused; last: {reason}"
+            self.faults.expelled[client] = why
             self._report("expelled", {"client": client, "reason": reason})
-            self.engine.expel(client, f"{self.faults.strikes[client]} messages in a row were refused; last: {reason}")
+            self.engine.expel(client, why)
             self._left(client, "expelled")
 
     def _note_refusal(self, client: int, nth: int, reason: str) -> None:
@@ -281,29 +288,31 @@ class Loop:
 
     def _joined(self, event: Joined) -> None:
         client, held = event.client, set(event.held)
+        if client in self.faults.expelled:  # it came before the engine knew
+            return
+        self.names, self._changed = dict(getattr(self.engine, "names", self.names)), True
         self.chooser.arrive(client)
         for flying in self._of(client):
-            waiting = flying.known and isnan(flying.pulled_at)  # still in the engine's queue
             if flying.name in held:
                 deadline = self.now + self.patience.of(client)
                 self.pending[client, flying.name.nth] = flying._replace(known=True, deadline=deadline)
-            elif not waiting:
+            elif not _waiting(flying):
                 self._lose(flying, DROPPED if not flying.known else LOST, "its client does not have it")
+        recent = dict(self._recent.get(client, []))
         for name in held:
-            if self._flying(name) is None and name not in [one for one, _ in self._recent.get(client, [])]:
-                self.engine.refuse(name, "the server does not know this task")
+            if self._flying(name) is None and recent.get(name) != APPLIED:
+                self.engine.refuse(name, LATE if name in recent else UNKNOWN)
         self._report("joined", {"client": client, "present": int(self.chooser.present.sum())})
 
     def _left(self, client: int, reason: str) -> None:
         self.chooser.depart(client)
         for flying in self._of(client):
-            waiting = flying.known and isnan(flying.pulled_at)
-            self._lose(flying, DROPPED if waiting else LOST, reason)
+            self._lose(flying, DROPPED if _waiting(flying) else LOST, reason)
         self._report("left", {"client": client, "reason": reason, "present": int(self.chooser.present.sum())})
 
     def _back(self, client: int) -> None:
         """A client that had been given up has been heard from."""
-        if client not in self.faults.strikes or self.faults.strikes[client] < self.limits.strikes:
+        if client not in self.faults.expelled:
             self.chooser.arrive(client)
 
     def _give_up(self) -> None:
@@ -312,13 +321,24 @@ class Loop:
             return
         self._looked = self.now
         for flying in [one for one in self.pending.values() if one.deadline < self._looked]:
+            if self._flying(flying.name) is None:
+                continue  # it went with another task of its client
             self.faults.counts["timeouts"] += 1
-            self._lose(flying, LOST, "it took too long")
+            self._lose(flying, DROPPED if _waiting(flying) else LOST, "it took too long")
             self.chooser.depart(flying.name.client)
+            for waiting in filter(_waiting, self._of(flying.name.client)):
+                self._lose(waiting, DROPPED, "its client took too long with another")
         if self._begun:
-            for flying in [one for one in self.pending.values() if not one.known and one.deadline == inf]:
-                deadline = self._looked + self.patience.of(flying.name.client)
-                self.pending[flying.name.client, flying.name.nth] = flying._replace(deadline=deadline)
+            self._set_deadlines()
+
+    def _set_deadlines(self) -> None:
+        """Give a deadline to tasks of earlier servers, and to the first task of a client that has none in its hands."""
+        watched = {one.name.client for one in self.pending.values() if one.deadline < inf}
+        for flying in list(self.pending.values()):
+            client, nth, _ = flying.name
+            if flying.deadline == inf and (not flying.known or client not in watched):
+                watched.add(client)
+                self.pending[client, nth] = flying._replace(deadline=self._looked + self.patience.of(client))
 
     def _lose(self, flying: Flying, fate: int, reason: str) -> None:
         self.engine.withdraw(flying.name)
@@ -334,7 +354,8 @@ class Loop:
         client, nth, _ = flying.name
         del self.pending[client, nth]
         self.chooser.release(client, used=fate == APPLIED)
-        self._recent[client] = [*self._recent.get(client, [])[1 - RECENT :], (flying.name, fate)]
+        self._recent.setdefault(client, []).append((flying.name, fate))
+        self._ended[client] += 1
         self._rows.append(_row(flying, began, ended, at, step, work, fate))
         self._changed = True
 
@@ -361,6 +382,9 @@ class Loop:
         safe, self._safe = self._safe, []
         self._changed = False
         self.journal.commit(Commit(rows, self.snapshot(), lambda: self.engine.acknowledge(safe)))
+        for client, many in self._ended.items():  # of others their clients may not have heard yet
+            self._recent[client] = self._recent[client][-RECENT - many :]
+        self._ended.clear()
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything but the rows, as a tree of tensors and plain values."""
@@ -379,6 +403,7 @@ class Loop:
             "recent": torch.tensor(recent, dtype=torch.int64).reshape(-1, 4),
             "faults": dict(self.faults.counts),
             "refusals": tuple(dict(one) for one in self.faults.refusals),
+            "expelled": dict(self.faults.expelled),
             "names": dict(self.names),
             "resumes": tuple(dict(one) for one in self.resumes),
         }
@@ -396,6 +421,9 @@ class Loop:
         self._begin, self._latest = tree["time"], max(tree["time"], *tree["flying_at"][:, 0].tolist(), 0.0)
         self.names, self.resumes = dict(tree["names"]), [dict(one) for one in tree["resumes"]]
         self.faults.counts, self.faults.refusals = Counter(tree["faults"]), [dict(one) for one in tree["refusals"]]
+        self.faults.expelled = dict(tree.get("expelled", {}))
+        for client, why in self.faults.expelled.items():
+            self.engine.expel(client, why)
         for client, nth, epoch, fate in tree["recent"].tolist():
             self._recent.setdefault(client, []).append((TaskName(client, nth, epoch), fate))
         nothing = self.server.params.new_empty(0)
@@ -411,11 +439,17 @@ class Loop:
             return
         for flying in list(self.pending.values()):
             self._lose(flying, DROPPED, "its model is gone with the server that sent it")
+        self._ended.clear()
 
     def in_flight(self) -> bytes:
         """Return the rows of the tasks in flight."""
         rows = [_row(one, one.pulled_at, nan, nan, -1, 0, IN_FLIGHT) for one in self.pending.values()]
         return np.array(rows, ROW).tobytes()
+
+
+def _waiting(flying: Flying) -> bool:
+    """Whether a task waits in the engine's queue: its client has not fetched it yet."""
+    return flying.known and isnan(flying.pulled_at)
 
 
 def _service(flying: Flying, event: Arrived, at: float) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import torch
 
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.replay.local import Update
-from sojourn.live.engine import TaskName
+from sojourn.live.engine import TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.calls import Broken, Calls, Ended
 from sojourn.live.engines.grpc.wire import PROTOCOL, Payload, dtype_of, from_name, from_work, to_name
@@ -64,7 +64,7 @@ class Client:
         self._to_push = asyncio.Event()
         self._forgotten = asyncio.Event()  # set when a task is taken back
         self._joining: Any = None  # the server's reply to Join; None = not connected
-        self._began = False
+        self._told: tuple[int, Work] | None = None  # number and work, as the worker knows them
         self._ended = False
         self._seen = 0
         self._heard_at = time.monotonic()
@@ -125,13 +125,14 @@ class Client:
         )
         joining = await self._calls.call("Join", request, pb.JoinReply)
         self._joining, self._seen, self._heard_at = joining, 0, time.monotonic()
-        if not self._began:
+        told = joining.client, from_work(joining.work)
+        if self._told != told:  # a server that crashed may have forgotten the number that it gave
             try:
-                self._worker.begin(joining.client, from_work(joining.work))
+                self._worker.begin(*told)
             except SojournError as error:
                 await self.leave(str(error))
                 raise
-            self._began = True
+            self._told = told
         received = {from_name(name) for name in joining.received}
         for name, kept in self._kept.items():
             kept.pushed = name in received

@@ -114,8 +114,8 @@ class GrpcEngine:
         self._hand(self._service.offer, Parcel(offer, payload))
 
     def withdraw(self, name: TaskName) -> None:
-        """Forget a task; a client that has it already is told so when it is next heard from."""
-        self._hand(self._service.settle, name, "the server has taken the task back")
+        """Forget a task; the update of a client that has it already becomes an event, and the loop answers it."""
+        self._hand(self._service.withdraw, name)
 
     def receive(self, timeout: float) -> Event | None:
         """Return the next event; wait at most `timeout` seconds for it; None = nothing yet."""

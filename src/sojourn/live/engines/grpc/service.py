@@ -65,6 +65,14 @@ class Service:
         """Take note of what became of a task: "" = its update is safe."""
         self._member(name.client).settle(name, fate)
 
+    def withdraw(self, name: TaskName) -> None:
+        """Forget a task; a client that has it keeps it, and gets no other in its place until it has sent its update."""
+        member = self._member(name.client)
+        if name in member.handed:
+            member.handed[name] = None
+        else:
+            member.settle(name, "the server has taken the task back")
+
     def expel(self, client: int, reason: str) -> None:
         """Disconnect a client and admit it no more."""
         self._admission.expel(client, reason)
