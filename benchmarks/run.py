@@ -33,6 +33,7 @@ from events_side import Events
 from figure import Figure
 from sojourn_side import Sojourn
 
+import live
 import planning
 from sojourn import measure
 
@@ -103,6 +104,9 @@ def main() -> None:
         _print(f"an update, {model}, n=C={clients}, batch {batch}", wave_rows.rows(model, clients, batch))
     print("\n" + planning.HEAD)
     print("\n".join(planning.at_scale()))
+    print("\n" + live.HEAD)
+    for case in live.CASES:
+        print("\n".join(live.rows(case)), flush=True)
     if arguments.long:
         print("\n" + long_run.HEAD)
         print("\n".join(long_run.rows()))
