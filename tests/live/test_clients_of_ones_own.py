@@ -23,6 +23,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_a_client_with_data_and_one_with_a_loop_of_its_own_train_one_model(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     started = [

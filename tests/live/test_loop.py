@@ -18,6 +18,7 @@ from sojourn.live.run import LiveRun, Settings, built_for
 from sojourn.live.worker import FederationWorker
 from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST, REFUSED
 
+SLOW = pytest.mark.slow
 RATES = np.repeat([8.0, 1.0], 5)
 
 
@@ -82,13 +83,12 @@ def replayed(config: TrainConfig, trace: Trace, folder: Path) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"cap": "2", "concurrency": 15},
-        {"cap": None, "concurrency": 12, "sampling": "speed^0.5"},
         {"correction": 0.5},
-        {"algorithm": "fedbuff(size=3)"},
-        {"algorithm": "fedasync(alpha=0.5)"},
-        {"algorithm": "asyncsgd(assignment=pure)", "cap": None},
+        pytest.param({"cap": "2", "concurrency": 15}, marks=SLOW),
+        {"cap": None, "concurrency": 12, "sampling": "speed^0.5"},
+        pytest.param({"algorithm": "fedbuff(size=3)"}, marks=SLOW),
+        pytest.param({"algorithm": "fedasync(alpha=0.5)"}, marks=SLOW),
+        pytest.param({"algorithm": "asyncsgd(assignment=pure)", "cap": None}, marks=SLOW),
         {"local_steps": 3, "algorithm": "fedbuff(size=2)", "schedule": "linear(end=200)"},
     ],
     ids=str,
@@ -126,7 +126,7 @@ def kill_after(updates: int):
 
 
 @pytest.mark.parametrize("algorithm", ["generalized-asyncsgd", "asyncsgd", "fedbuff(size=3)", "fedasync"])
-@pytest.mark.parametrize("every", [1, 5, 30])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 5, pytest.param(30, marks=SLOW)])
 def test_a_server_killed_again_and_again_loses_nothing_acknowledged_and_applies_nothing_twice(
     config, tmp_path, monkeypatch, every, algorithm
 ):
