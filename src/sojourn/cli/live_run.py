@@ -16,6 +16,7 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
+    from sojourn.learning.run.config import TrainConfig
     from sojourn.live.run import LiveRun
     from sojourn.live.settings import ServerFile
 
@@ -55,6 +56,7 @@ def server(
     file, run = read_file(ServerFile, config, {key: value for key, value in given.items() if value is not None}, {})
     if resume and run.code:
         say(f"the run uses code of its own: {', '.join(f'{key} {text}' for key, text in run.code.items())}", err=True)
+    _say_advised(run)
     opened = open_server(run, file, resume, report=_tell)
     say(f"serving at {_address(opened)}, run in {file.out}", err=True)
     _serve("live server", opened, file, f"sojourn live server {shlex.quote(str(config))} --resume", as_json)
@@ -137,10 +139,20 @@ def local(
         run = TrainConfig.of(given, "live local")
     else:
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or --resume a run in --out")
+    if processes < 1:
+        raise InvalidInput(f"--processes must be at least 1, got {processes}")
+    _say_advised(run)
     file = ServerFile("127.0.0.1:0", out=str(out), metrics_port=metrics_port)
     opened = open_server(run, file, resume, names_of(run), _tell)
     with helped(opened, processes, pace) as alive:
         _serve("live local", opened, file, f"sojourn live local --out {shlex.quote(str(out))} --resume", as_json, alive)
+
+
+def _say_advised(config: "TrainConfig") -> None:
+    from sojourn.live.serve import advised
+
+    if advised(config) is not config:
+        say("no plan is given: every client gets a task whenever it is free, correction 1/2", err=True)
 
 
 def _serve(
@@ -154,7 +166,8 @@ def _serve(
     with noted(twice=True) as stop, _bar() as bar:
 
         def watch(run: "LiveRun") -> None:
-            alive()
+            if not stop.is_set():  # Ctrl-C ends the clients too
+                alive()
             bar(run)
 
         complete = serve(run, file, stop, watch)

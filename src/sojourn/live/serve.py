@@ -29,6 +29,7 @@ def open_server(
 
     Without `names` clients get numbers in the order in which they first join; a client keeps its number for ever.
     """
+    config = advised(config)
 
     def connect(work: Work, epoch: int, known: dict[str, int]) -> Engine:
         from sojourn.live.engines.grpc.server import GrpcEngine
@@ -40,6 +41,19 @@ def open_server(
         return GrpcEngine(file.address, work, epoch=epoch, names=given, open_slots=free, keys=keys, registry=registry)
 
     return LiveRun(config, file.out, connect, file.settings, resume, report)
+
+
+def advised(config: TrainConfig) -> TrainConfig:
+    """Return the configuration with the robust policy if it says nothing of a policy: one task per client, to whoever
+    is free, with correction 1/2.
+
+    >>> advised(TrainConfig("fleet.csv")).cap, advised(TrainConfig("fleet.csv", concurrency=5)).cap
+    ('1', None)
+    """
+    said = (config.plan, config.sampling, config.concurrency, config.cap, config.correction, config.dispatcher)
+    if any(one is not None for one in said) or config.algorithm != TrainConfig.algorithm:
+        return config
+    return config.resolved(cap="1", correction=0.5)
 
 
 def run_clients_of(config: TrainConfig) -> int:
