@@ -23,6 +23,8 @@ _HOME = {
     "make_plan": "planning.make_plan",
     "Fit": "timing.fit.from_trace",
     "fit": "timing.fit.from_trace",
+    "Observation": "timing.observe.observation",
+    "observe": "experiments.observe",
     "simulate": "timing.simulate.record",
     "simulate_to_file": "timing.simulate.record",
     "Scenario": "scenario",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
     from sojourn.errors import UnwritableFile as UnwritableFile
+    from sojourn.experiments.observe import observe as observe
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run
     from sojourn.experiments.results import Sweep as Sweep
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from sojourn.timing.exact.scaling import regime as regime
     from sojourn.timing.fit.from_trace import Fit as Fit
     from sojourn.timing.fit.from_trace import fit as fit
+    from sojourn.timing.observe.observation import Observation as Observation
     from sojourn.timing.simulate.record import simulate as simulate
     from sojourn.timing.simulate.record import simulate_to_file as simulate_to_file
     from sojourn.timing.simulate.summary import Summary as Summary

@@ -44,7 +44,7 @@ def test_defaults_are_shown_where_they_are_known():
     assert meaning["--picture, --no-picture"].endswith(" Default: `picture`.")
     assert "Default: `" not in meaning["--config PATH"]
     assert "    sojourn compare [FLEET] [OPTIONS]\n" in text
-    assert "    sojourn analyze FLEET [OPTIONS]\n" in command_pages.section("analyze")
+    assert "    sojourn simulate FLEET [OPTIONS]\n" in command_pages.section("simulate")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -45,6 +45,7 @@ def folder(tmp_path_factory):
         ("plan, by the bound", "plan FOLDER/fleet.csv --by bound --time 100 -C 10"),
         ("analyze", "analyze FOLDER/fleet.csv -C 10 --limits"),
         ("analyze", "analyze FOLDER/fleet.csv -C 10 --server-rate 50"),
+        ("analyze, a trace", "analyze FOLDER/trace.parquet --fleet FOLDER/fleet.csv"),
         ("simulate", "simulate FOLDER/fleet.csv --plan FOLDER/plan.json --steps 2000"),
         ("fit", "fit FOLDER/trace.parquet --fleet FOLDER/fleet.csv --out FOLDER/fitted.csv"),
         ("live keys", "live keys FOLDER/keys --clients lyon,oslo"),

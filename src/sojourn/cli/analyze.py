@@ -1,4 +1,4 @@
-"""`sojourn analyze`: exact queues, throughput and staleness of a fleet under a plan."""
+"""`sojourn analyze`: exact queues, throughput and staleness of a fleet under a plan, or beside what a trace shows."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,6 @@ from sojourn.cli.arguments import (
     Cap,
     Concurrency,
     Downlink,
-    FleetFile,
     Overwrite,
     Pictures,
     PlanFile,
@@ -26,7 +25,12 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    fleet: FleetFile,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Fleet file, CSV (name,count,rate) or TOML; or a trace (Parquet), or the folder of a run that has one."
+        ),
+    ],
     sampling: Sampling = None,
     plan: PlanFile = None,
     concurrency: Concurrency = None,
@@ -35,12 +39,22 @@ def analyze(
     downlink: Downlink = None,
     server_rate: ServerRate = None,
     limits: Annotated[bool, typer.Option(help="Also show the paper's limit regimes (2 or 3 groups).")] = False,
+    fleet: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a trace: fleet file of the run, with its groups (default: the one that its folder names)."
+        ),
+    ] = None,
+    warmup: Annotated[
+        str | None,
+        typer.Option(help="For a trace: updates at the beginning that are not counted (default: by their staleness)."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the JSON to this file.")] = None,
     pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the queues, throughput and staleness of a fleet exactly.
+    """Compute the queues, throughput and staleness of a fleet exactly; for a trace, beside what it shows.
 
     Examples:
     - `sojourn analyze fleet.csv --concurrency 1000`
@@ -53,6 +67,10 @@ def analyze(
 
     - `sojourn analyze fleet.csv --uplink 5 --downlink slow=2 --server-rate 50`
 
+    - `sojourn analyze live/`
+
+    - `sojourn analyze trace.parquet --fleet fleet.csv --cap 1`
+
     """
     from sojourn.cli.arguments import check_free, pictures_in, tasks_of
     from sojourn.cli.show import attempts, draw, print_json, progress, say_weights
@@ -64,8 +82,15 @@ def analyze(
     from sojourn.timing.exact.scaling import regime
 
     check_free(overwrite, out)
+    if source.is_dir() or source.suffix.lower() in (".parquet", ".pq"):
+        links = {"--uplink": uplink, "--downlink": downlink, "--server-rate": server_rate}
+        _refuse({**links, "--limits": limits or None, "--pictures": pictures}, "a fleet", "a trace")
+        words = {"sampling": sampling, "concurrency": tasks_of(concurrency), "cap": cap}
+        _observe(source, fleet, plan, words, warmup, out, as_json)
+        return
+    _refuse({"--fleet": fleet, "--warmup": warmup}, "a trace", "a fleet")
     folder = pictures_in(pictures)
-    loaded = Fleet.load(fleet)
+    loaded = Fleet.load(source)
     chosen = plan_of(loaded, sampling, plan, tasks_of(concurrency), cap)
     say_weights(loaded, sampling, cap)
     loaded, chosen = override(loaded, chosen, None, uplink, downlink)
@@ -83,6 +108,39 @@ def analyze(
             from sojourn.report.timing_figures import analysis_pictures
 
             attempt(draw, analysis_pictures, analysis, folder)
+
+
+def _refuse(given: dict[str, Any], kind: str, other: str) -> None:
+    """Refuse a flag that is for the other kind of input."""
+    from sojourn.errors import InvalidInput
+
+    for flag, value in given.items():
+        if value is not None:
+            raise InvalidInput(f"{flag} is for {kind}, got it for {other}; leave it out")
+
+
+def _observe(
+    source: Path,
+    fleet: Path | None,
+    plan: Path | None,
+    words: dict[str, Any],
+    warmup: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    from sojourn.cli.arguments import whole
+    from sojourn.cli.observed_shown import content, show
+    from sojourn.cli.show import attempts, print_json
+    from sojourn.experiments.observe import observe
+
+    found = observe(source, fleet, plan, warmup=None if warmup is None else whole("warmup", warmup), **words)
+    with attempts() as attempt:
+        if out is not None:
+            attempt(print_json, content(found), out)
+        if as_json:
+            print_json(content(found))
+        else:
+            show(found)
 
 
 def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, Any]:

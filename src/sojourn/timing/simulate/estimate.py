@@ -61,3 +61,19 @@ class RatioSums:
             variance = np.maximum(spread, 0) / (self.units * (self.units - 1)) if self.units > 1 else np.nan
             error = np.sqrt(variance) / (self._den / self.units)
             return Estimate(ratio, np.where(self._seen > 1, error, np.nan))
+
+
+def batch_correlation(series: list[Floats]) -> float:
+    """Return the largest lag-one correlation of batch means over the groups, given [batch, group] of each run; NaN if
+    there are too few.
+    """
+    worst = np.nan
+    usable = [part for part in series if part.shape[0] >= 8]
+    if usable:
+        centred = [part - np.mean(np.concatenate(usable), axis=0) for part in usable]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lag = sum((part[1:] * part[:-1]).sum(axis=0) for part in centred)
+            correlation = lag / sum((part**2).sum(axis=0) for part in centred)
+        if np.isfinite(correlation).any():
+            worst = float(np.nanmax(correlation))
+    return worst

@@ -28,7 +28,7 @@ from sojourn.timing.exact.analysis import analyze
 from sojourn.timing.shares import as_dispatched, as_served, solved
 from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate.drive import Stays, stays
-from sojourn.timing.simulate.estimate import Estimate, RatioSums
+from sojourn.timing.simulate.estimate import Estimate, RatioSums, batch_correlation
 from sojourn.timing.simulate.runners import Runner, runner
 from sojourn.types import Floats
 
@@ -318,7 +318,7 @@ class _Collector:
             replications=self.added,
             **facts,
             error_from="batches" if self.by_batches else "replications",
-            batch_correlation=_correlation(self._series),
+            batch_correlation=batch_correlation(self._series),
             time=self._time,
             throughput=Estimate(flow.value[0], flow.error[0]),
             staleness=self._stale.estimate(),
@@ -332,17 +332,3 @@ class _Collector:
             staleness_bins=self._total.bins,
             queue_tail=tail if detailed else np.empty((0, 0)),
         )
-
-
-def _correlation(series: list[Floats]) -> float:
-    """Return the largest lag-one correlation of the batch means over the groups; NaN if there are too few."""
-    worst = np.nan
-    usable = [part for part in series if part.shape[0] >= 8]
-    if usable:
-        centred = [part - np.mean(np.concatenate(usable), axis=0) for part in usable]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lag = sum((part[1:] * part[:-1]).sum(axis=0) for part in centred)
-            correlation = lag / sum((part**2).sum(axis=0) for part in centred)
-        if np.isfinite(correlation).any():
-            worst = float(np.nanmax(correlation))
-    return worst

@@ -1,0 +1,140 @@
+"""What `sojourn analyze` prints about a trace: promised and observed, side by side."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.simulation_words import CHANCE, CORRELATED, theory_is
+
+if TYPE_CHECKING:
+    from sojourn.timing.observe.observation import Figure, Observation
+
+FATES = ("applied", "lost", "dropped", "refused", "in_flight")
+
+
+def content(found: "Observation") -> dict[str, Any]:
+    """Return what `--json` prints; docs/cli.md documents the keys."""
+    from sojourn.cli.show import Rows
+    from sojourn.version import __version__
+
+    fleet, plan, seen = found.fleet, found.plan, found.tally
+    figures = list(found.figures())
+    flow, whole = figures[0], figures[-1]
+    shares, stale = figures[1 : 1 + fleet.groups], figures[1 + fleet.groups : -1]
+    groups = Rows(
+        {
+            "name": fleet.name[g],
+            "count": int(fleet.count[g]),
+            "rate": fleet.rate[g],
+            "law": str(fleet.law[g]),
+            "uplink_rate": fleet.uplink_rate[g],
+            "downlink_rate": fleet.downlink_rate[g],
+            "share": _four(shares[g]),
+            "staleness": _four(stale[g]),
+            "fates": {fate: int(seen.fates[fate][g]) for fate in FATES},
+        }
+        for g in range(fleet.groups)
+    )
+    return {
+        "command": "analyze",
+        "sojourn": __version__,
+        "fleet_hash": None if found.given is None else found.given.fleet.hash,
+        "plan_hash": plan.hash,
+        "clients": fleet.clients,
+        "concurrency": plan.concurrency,
+        "in_flight": found.in_flight,
+        "dispatcher": found.dispatcher,
+        "exact": found.promised.exact,
+        "exact_for_any_law": found.promised.exact_for_any_law,
+        "updates": seen.updates,
+        "warmup": seen.warmup,
+        "time": seen.time,
+        "batches": seen.batches,
+        "batch_correlation": seen.batch_correlation,
+        "throughput": _four(flow),
+        "mean_staleness": _four(whole),
+        "groups": groups,
+        "notes": list(found.notes),
+    }
+
+
+def _four(one: "Figure") -> dict[str, float]:
+    return {"given": one.given, "fitted": one.fitted, "observed": one.observed, "standard_error": one.error}
+
+
+def show(found: "Observation") -> None:
+    """Print promised and observed, and what became of the tasks."""
+    from sojourn.cli.show import count, number, table, with_error
+
+    fleet, seen = found.fleet, found.tally
+    given = found.given is not None
+    rows = [
+        [
+            one.figure,
+            one.group,
+            *([number(one.given)] if given else []),
+            number(one.fitted),
+            with_error(one.observed, one.error),
+            theory_is(one.fitted, one.observed),
+        ]
+        for one in found.figures()
+    ]
+    table(
+        f"{fleet.clients} clients, {found.plan.concurrency} tasks in flight, {seen.updates:,} updates in "
+        f"{number(seen.time, 4)} seconds: promised and observed",
+        ["figure", "group", *(["promised, given"] if given else []), "promised, fitted", "observed", "fitted is"],
+        rows,
+        _notes(found),
+        least=("fitted is", "promised, given"),
+    )
+    table(
+        "what became of the tasks",
+        ["group", "clients", *(fate.replace("_", " ") for fate in FATES)],
+        [
+            [fleet.name[g], count(fleet.count[g]), *(count(int(seen.fates[fate][g])) for fate in FATES)]
+            for g in range(fleet.groups)
+        ],
+    )
+
+
+def _notes(found: "Observation") -> list[str]:
+    seen = found.tally
+    fleets = "fitted: for the fleet fitted to the trace, with its links"
+    if found.given is not None:
+        fleets = f"promised, given: for the fleet that the run was given; {fleets}"
+    notes = [
+        fleets,
+        f"± is one standard error, from {seen.batches} batches; the first {seen.warmup:,} updates are left out",
+        _why(found),
+    ]
+    if _correlated(found):
+        notes.append(
+            f"neighbouring batches are correlated ({seen.batch_correlation:.2f}): the errors are too small; "
+            "a longer run has better ones"
+        )
+    return [*notes, *found.notes]
+
+
+def _why(found: "Observation") -> str:
+    """Return a sentence that says whether chance explains the differences, and if not, what may."""
+    apart = {one: abs(one.z) for one in found.figures() if one.group != "all" or one.figure == "throughput"}
+    apart = {one: z for one, z in apart.items() if math.isfinite(z)}
+    if not apart:
+        return "it is not known whether chance explains the differences, as there are no standard errors"
+    one, most = max(apart.items(), key=lambda pair: pair[1])
+    if most <= CHANCE:
+        return f"chance can explain the differences: none is larger than {CHANCE:g} standard errors"
+    name = one.figure if one.group == "all" else f"{one.figure} of '{one.group}'"
+    other = ("the fleet is not the one", "the trace was recorded under another plan")
+    reasons = {
+        "theory was asked about another fleet or plan, see below": any(note.startswith(other) for note in found.notes),
+        "the theory describes another system, see below": any(note.startswith("the theory") for note in found.notes),
+        "not all tasks ended well, see below": any("does not model" in note for note in found.notes),
+        "the standard errors are too small, see below": _correlated(found),
+    }
+    because = "; ".join(reason for reason, holds in reasons.items() if holds) or "no reason is known"
+    return f"chance does not explain the differences, up to {most:.3g} standard errors ({name}): {because}"
+
+
+def _correlated(found: "Observation") -> bool:
+    """Whether neighbouring batches are more alike than few independent ones would be."""
+    return found.tally.batch_correlation > max(CORRELATED, 2 / math.sqrt(found.tally.batches))

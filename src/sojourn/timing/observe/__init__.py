@@ -1,0 +1,1 @@
+"""What a trace shows, beside what exact theory promises for it."""

@@ -1,0 +1,174 @@
+"""Observation: what exact theory promises for a run, and what its trace shows, side by side.
+
+Theory is asked twice: for the fleet fitted to the trace, with service times and links as the trace shows them, and for
+the fleet that the run was given, if it is known. The first says whether the network behaves as theory says; the second
+also whether the fleet was as fast as it was said to be.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sojourn.dispatching import QUEUED
+from sojourn.errors import InvalidInput
+from sojourn.fleet import Fleet
+from sojourn.frozen import Frozen
+from sojourn.plan import Plan
+from sojourn.scenario import Dispatcher, Scenario
+from sojourn.tabular import Tabular
+from sojourn.timing.exact.analysis import Analysis
+from sojourn.timing.expected import expected, reach
+from sojourn.timing.fit.ends import Scene
+from sojourn.timing.fit.from_trace import Fit, fit_trace
+from sojourn.timing.observe.links import with_downlinks
+from sojourn.timing.observe.tally import Tally, tally
+from sojourn.trace import Trace, scan
+
+FEW = 0.98  # with fewer than this part of C in flight a note says so
+LEAVING = "clients came and went, which the theory does not model"
+
+
+class Figure(NamedTuple):
+    """One figure of a run: promised and observed."""
+
+    figure: str
+    """What it is: throughput, share, staleness."""
+    group: str
+    """The group that it belongs to; all = the whole fleet."""
+    given: float
+    """As promised for the fleet that the run was given; NaN = it is not known."""
+    fitted: float
+    """As promised for the fleet fitted to the trace."""
+    observed: float
+    """As observed."""
+    error: float
+    """Standard error of what was observed; NaN = too few updates."""
+
+    @property
+    def z(self) -> float:
+        """By how many standard errors the observed value exceeds the one promised for the fitted fleet."""
+        return (self.observed - self.fitted) / self.error if self.error > 0 else np.nan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observation(Frozen, Tabular):
+    """What theory promises for a run, and what its trace shows. Times are in seconds; shares are those of groups."""
+
+    fit: Fit
+    """The fleet fitted to the trace, without its downlinks."""
+    promised: Analysis
+    """Exact analysis of the fitted fleet, with uplinks and downlinks as the trace shows them."""
+    given: Analysis | None
+    """Exact analysis of the fleet that the run was given; None = it is not known."""
+    tally: Tally
+    """What was observed."""
+    in_flight: float
+    """Tasks in flight, on average over time."""
+    dispatcher: str
+    """The dispatcher of the run."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the numbers should know, one sentence each."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fitted fleet, with its links."""
+        return self.promised.fleet
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the run."""
+        return self.promised.plan
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield throughput, shares and staleness, promised and observed."""
+        seen, stale, count = self.tally, self.promised.staleness(), self.fleet.count
+        before = self.given.staleness() if self.given is not None else np.full(count.size, np.nan)
+        share = count * self.given.share if self.given is not None else before
+        flow, whole = seen.throughput, seen.mean_staleness
+        told = np.nan if self.given is None else self.given.throughput
+        yield Figure("throughput", "all", told, self.promised.throughput, float(flow.value), float(flow.error))
+        by_group = (
+            ("share", share, count * self.promised.share, seen.share),
+            ("staleness", before, stale, seen.staleness),
+        )
+        for name, given, fitted, found in by_group:
+            columns = (given, fitted, found.value, found.error)
+            for group, *values in zip(self.fleet.name, *(column.tolist() for column in columns), strict=True):
+                yield Figure(name, group, *values)
+        tasks = self.plan.concurrency - 1.0
+        told = np.nan if self.given is None else tasks
+        yield Figure("staleness", "all", told, tasks, float(whole.value), float(whole.error))
+
+    def _title(self) -> str:
+        flow = self.tally.throughput
+        return (
+            f"Observation of {self.fleet.clients:,} clients and {self.plan.concurrency:,} tasks: {flow} updates per "
+            f"unit of time, {self.promised.throughput:.6g} promised"
+        )
+
+    def _table(self) -> dict[str, Any]:
+        return {
+            key: list(column) for key, column in zip(Figure._fields, zip(*self.figures(), strict=True), strict=True)
+        }
+
+
+def observation(
+    trace: Trace | str | Path,
+    fleet: Fleet | None = None,
+    plan: Plan | None = None,
+    scenario: Scenario | None = None,
+    given: Fleet | None = None,
+    warmup: int | None = None,
+) -> Observation:
+    """Compare a trace with theory.
+
+    - `fleet`: the groups of the clients; None = each client is a group
+    - `plan`: the plan of the run; None = uniform, with the concurrency of the trace
+    - `scenario`: the rest of its timing; None = as the trace says
+    - `given`: the fleet that the run was given, if it is known
+    - `warmup`: updates at the beginning that are not counted; None = chosen by their staleness
+    """
+    metadata = trace.metadata if isinstance(trace, Trace) else next(scan(trace, 1)).metadata
+    scene = Scene.of(metadata)
+    found = fit_trace(trace, fleet, None, None, 0.95, 1.0)
+    plan = plan if plan is not None else _plan(found.fleet, metadata.get("concurrency"))
+    scenario = scenario or _scenario(scene)
+    fitted, flying = found.fleet, float(plan.concurrency)
+    if scene.dispatcher in QUEUED:
+        fitted, flying = with_downlinks(found.fleet, trace, plan.concurrency)
+    promised = expected(fitted, plan, scenario)
+    seen = tally(trace, fitted, warmup)
+    notes = [*reach(promised, scene.dispatcher, scenario.server_rate)]
+    if flying < FEW * plan.concurrency:
+        notes.append(f"only {flying:.4g} of {plan.concurrency} tasks were in flight on average")
+    if scenario.availability or metadata.get("leave"):
+        notes.append(LEAVING)
+    lost = sum(int(seen.fates[fate].sum()) for fate in ("lost", "dropped", "refused"))
+    if lost:
+        notes.append(f"{lost:,} tasks were lost, dropped or refused, which the theory does not model")
+    return Observation(
+        fit=found,
+        promised=promised,
+        given=None if given is None else expected(given, replace(plan, fleet_hash=None), scenario),
+        tally=seen,
+        in_flight=flying,
+        dispatcher=scene.dispatcher,
+        notes=(*notes, *found.notes),
+    )
+
+
+def _plan(fleet: Fleet, concurrency: Any) -> Plan:
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise InvalidInput("the trace does not say how many tasks were in flight; give a plan, or --concurrency")
+    return Plan.uniform(fleet, concurrency)
+
+
+def _scenario(scene: Scene) -> Scenario:
+    """Return the scenario that a trace describes; of a dispatcher without exact theory only the name is known."""
+    name = scene.dispatcher if scene.dispatcher in QUEUED else "routed"
+    rate = inf if scene.server_rate is None else float(scene.server_rate)
+    return Scenario(Dispatcher(name), max(1, scene.local_steps), scene.one_draw, rate)
