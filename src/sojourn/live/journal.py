@@ -60,7 +60,8 @@ class Journal:
             self.number, tree = self.store.load()
             self.rows = int(tree["rows"])
         with writing(self.path, "rows of the trace"):
-            self._file = self.path.open("r+b" if tree is not None and self.path.exists() else "w+b")
+            # without a buffer: what a full disk had no room for must not be written again when the file is closed
+            self._file = self.path.open("r+b" if tree is not None and self.path.exists() else "w+b", buffering=0)
             size = self._file.seek(0, os.SEEK_END)
             if size < self.rows * ROW.itemsize:
                 raise UnreadableFile(
@@ -137,8 +138,9 @@ class Journal:
         with writing(self.path, "rows of the trace"):
             if commit.rows:
                 self._file.seek(self.rows * ROW.itemsize)
-                self._file.write(commit.rows)
-                self._file.flush()
+                rest = memoryview(commit.rows)
+                while rest:
+                    rest = rest[self._file.write(rest) :]
                 os.fdatasync(self._file.fileno())
         try:
             self.store.save(self.number + 1, {**commit.tree, "rows": rows})

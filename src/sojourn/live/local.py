@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +44,7 @@ def helped(run: LiveRun, processes: int, pace: bool) -> Iterator[Callable[[], No
                 write_file(path, {**content, "paced": pace, "give_up": 60.0}, run_keys(run.built.config))
                 started.append(_start(path, run.folder / f"clients-{number}.log"))
             yield lambda: _check(started, run.folder)
+            _wait(started)
         finally:
             _end(started)
 
@@ -69,16 +71,21 @@ def _check(started: list["subprocess.Popen[bytes]"], folder: Path) -> None:
     raise SojournError(f"the processes of the clients have ended: {lines[-1] if lines else 'they say nothing'}")
 
 
+def _wait(started: list["subprocess.Popen[bytes]"]) -> None:
+    """Wait a moment for the processes to end by themselves, since the server has told them that the run has ended."""
+    until = time.monotonic() + MOMENT
+    for one in started:
+        with suppress(subprocess.TimeoutExpired):
+            one.wait(max(0.0, until - time.monotonic()))
+
+
 def _end(started: list["subprocess.Popen[bytes]"]) -> None:
-    """Wait for the processes to end, since the server has told them; end those that do not."""
-    for one in started:
-        try:
-            one.wait(MOMENT)
-        except subprocess.TimeoutExpired:
+    """End the processes that are left; they are killed if it takes long, or if another Ctrl-C comes."""
+    try:
+        for one in started:
             one.terminate()
-    for one in started:
-        try:
-            one.wait(MOMENT)
-        except subprocess.TimeoutExpired:
+        _wait(started)
+    finally:
+        for one in started:
             one.kill()
             one.wait()
