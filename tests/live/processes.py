@@ -14,12 +14,14 @@ from urllib.request import urlopen
 
 import numpy as np
 
+import sojourn
 from sojourn import Trace
 from sojourn.learning.replay.timeline import _nth
 from sojourn.live.engine import TaskName
 from sojourn.live.settings import write_file
 
 START = 60.0  # seconds that a process may take to start on a busy machine
+SOURCE = Path(sojourn.__file__).parents[1].resolve()
 LEDGER_CLIENT = Path(__file__).with_name("ledger_client.py")
 
 
@@ -61,7 +63,7 @@ class Processes:
         for one in self.started:
             one.wait(START)
 
-    def start(self, words, log, most=None):
+    def start(self, words, log, most=None, session=False):
         """Start a program; its words go to a file. No file that it writes grows beyond `most` bytes."""
 
         def limit():
@@ -74,6 +76,8 @@ class Processes:
                 stdout=file,
                 stderr=file,
                 cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                start_new_session=session,
                 preexec_fn=None if most is None else limit,
             )
         self.started.append(started)
@@ -115,7 +119,7 @@ class Processes:
             found = self.numbers()
             return found if found and all(found[key] >= value for key, value in least.items()) else None
 
-        return until(enough, seconds, lambda: f"{least}: {self.numbers()}, {self.said()}")
+        return until(enough, seconds, lambda: f"{least}: {self.numbers()}, {self.said()} {self.said('local.log')}")
 
     def log(self):
         """The lines of the run's log."""
@@ -124,7 +128,8 @@ class Processes:
 
     def said(self, log="server.log"):
         """What a process has said."""
-        return (self.folder / log).read_text(errors="replace")
+        path = self.folder / log
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def ledger(self, what):
         """The names of the tasks of which the clients heard this."""
@@ -148,6 +153,11 @@ def names_in(trace, fate):
     rows = np.flatnonzero(trace.fate == fate)
     nth = _nth(trace)
     return [TaskName(int(trace.client[row]), int(nth[row]), int(epoch[row])) for row in rows]
+
+
+def children(pid):
+    """The processes that a process has started."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def alive(pid):

@@ -1,13 +1,17 @@
 """A live run when things break, with real processes: nothing acknowledged is lost, and the trace says what happened."""
 
+import os
 import random
+import re
+import signal
 import time
 
+import numpy as np
 import pytest
-from processes import START, Processes, kill, names_in, until
+from processes import START, Processes, alive, children, kill, names_in, until
 
 from sojourn.live.replayed import replay_run
-from sojourn.trace import APPLIED
+from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST
 
 FLEET = "fast,6,30\nslow,4,6\n"
 NAMES = [f"client-{number}" for number in range(10)]
@@ -73,3 +77,100 @@ def back_after(all_of_it, began, epoch):
     last = until(back, 10.0, all_of_it.said)
     all_of_it.shows(5.0, clients_present=10, tasks_in_flight=12)
     return last - began
+
+
+def ended_at(all_of_it, server, clients, more=100):
+    """Stop the server by Ctrl-C, let it go on for some more updates to the end, and return the trace."""
+    server.send_signal(signal.SIGINT)
+    assert server.wait(START) == 130, all_of_it.said()
+    received = int(re.findall(r"stopped after ([\d,]+) updates", all_of_it.said())[-1].replace(",", ""))
+    server = all_of_it.server(resume=True, over={"steps": received + more})
+    assert server.wait(2 * START) == 0, all_of_it.said()
+    for one in clients:
+        assert one.wait(START) == 0
+    return nothing_is_lost(all_of_it)
+
+
+@pytest.mark.slow
+def test_killed_clients_lose_their_tasks_and_the_run_goes_on_without_them(tmp_path):
+    run = {"cap": "2", "concurrency": 10, "steps": 10**6}
+    with Processes(tmp_path, "fast,6,20\nslow,4,2\n", **run) as all_of_it:
+
+        def goes_on(present, in_flight):
+            """Wait until so many clients are there, with so many tasks, and some more updates have come."""
+            until(lambda: all_of_it.numbers()["clients_present"] == present, START, all_of_it.numbers)
+            before = all_of_it.shows(tasks_in_flight=in_flight)["updates_total"]
+            return all_of_it.shows(updates_total=before + 20 * (in_flight > 0))
+
+        server = all_of_it.server(begin_with=10)
+        parts = [NAMES[part::4] for part in range(4)]
+        clients = [all_of_it.clients(*part) for part in parts]
+        all_of_it.shows(clients_present=10)
+        goes_on(10, 10)
+        kill(clients[0])
+        goes_on(7, 10)
+        for one in clients[1:3]:
+            one.send_signal(signal.SIGKILL)
+        goes_on(2, 4)
+        kill(clients[3])
+        assert goes_on(0, 0)["tasks_in_flight"] == 0
+        clients = [all_of_it.clients(*part) for part in parts]
+        goes_on(10, 10)
+        trace = ended_at(all_of_it, server, clients)
+        first = {trace.metadata["names"][name] for name in parts[0]}
+        dead = [line["client"] for line in all_of_it.log() if line["what"] == "left"][:3]
+        assert set(dead) == first
+        assert {LOST, DROPPED} >= set(trace.fate[~np.isin(trace.fate, (APPLIED, IN_FLIGHT))].tolist())
+        assert 4 <= int((trace.fate == LOST).sum()) <= 20
+
+
+def interrupted_alone(process):
+    process.send_signal(signal.SIGINT)
+
+
+def interrupted_at_a_terminal(process):
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def interrupted_twice(process):
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interrupt", [interrupted_alone, interrupted_at_a_terminal, interrupted_twice])
+def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tmp_path, interrupt):
+    with Processes(tmp_path, "fast,5,20\nslow,5,4\n") as all_of_it:
+        flags = ["--cap", "1", "--steps", 300, "--data", "digits", "--partition", "classes(k=2)"]
+        flags += ["--model", "mlp(hidden=8)", "--out", "live", "--metrics-port", all_of_it.metrics_port]
+        local = all_of_it.start(["-m", "sojourn", "live", "local", tmp_path / "fleet.csv", *flags], "local.log", session=True)
+        all_of_it.shows(updates_total=60)
+        clients = children(local.pid)
+        assert len(clients) == 2
+        interrupt(local)
+        assert local.wait(15) == 130, all_of_it.said("local.log")
+        assert not [pid for pid in clients if alive(pid)]
+        flags = ["--out", "live", "--resume"]
+        again = all_of_it.start(["-m", "sojourn", "live", "local", *flags], "local.log")
+        assert again.wait(2 * START) == 0, all_of_it.said("local.log")
+        assert int(all_of_it.trace().applied.sum()) == 300
+        assert len(all_of_it.trace().metadata["resumes"]) == 1
+        assert same_model(all_of_it)
+
+
+@pytest.mark.slow
+def test_a_full_disk_stops_the_server_with_a_sentence_and_nothing_acknowledged_is_lost(tmp_path):
+    with Processes(tmp_path, FLEET, cap="2", concurrency=12, steps=900) as all_of_it:
+        server = all_of_it.server(most=30_000, begin_with=10)
+        clients = [all_of_it.clients(*NAMES[part::2]) for part in range(2)]
+        assert server.wait(2 * START) == 2
+        said = all_of_it.said().strip().splitlines()[-1]
+        assert re.fullmatch(r"error: cannot write rows of the trace .*rows.bin: File too large; .*", said), said
+        assert "Traceback" not in all_of_it.said()
+        assert not (all_of_it.live / "trace.parquet").exists()
+        server = all_of_it.server(resume=True)
+        assert server.wait(2 * START) == 0, all_of_it.said()
+        for one in clients:
+            assert one.wait(START) == 0
+        assert int(nothing_is_lost(all_of_it).applied.sum()) == 900
