@@ -5,8 +5,10 @@
 
 The share that is recorded with a task (`prob`) makes corrections work while clients come and go. Shares are estimated
 from the updates received while a client was present, with a prior worth one update per client; where tasks are routed
-and queue without a cap the share is the sampling itself. They are scaled so that the shares of the clients present sum
-to the part Q of the objective's weights that these clients have. So a correction of 1 steps along
+and queue without a cap the share is the sampling itself. While only some clients are present, an update counts for as
+many as there would be in the same time if all were: 1 over the sum of the shares present. Otherwise clients that stayed
+while others were away would seem faster than they are. Shares are scaled so that those of the clients present sum to
+the part Q of the objective's weights that these clients have. So a correction of 1 steps along
 
     sum over present clients of (q_i / Q) f_i,
 
@@ -58,9 +60,9 @@ class Chooser:
     held: NDArray[np.int64] = field(init=False)
     """Number of tasks that each client holds, in its queue or in its hands."""
     received: NDArray[np.int64] = field(init=False)
-    """Number of updates received from each client."""
-    missed: NDArray[np.int64] = field(init=False)
-    """Number of updates received while the client was absent, up to when it last came."""
+    """Number of updates received from each client while it was present."""
+    missed: Floats = field(init=False)
+    """Updates while the client was absent, up to when it last came, as many as if all had been present."""
     drawn: int = 0
     """Number of draws so far: the random state."""
 
@@ -77,9 +79,10 @@ class Chooser:
         self._fixed = self.dispatcher == "routed" and not self.plan.capped
         self._keys = TaskKeys(self.seed)
         self.present = np.zeros(clients, np.bool_)
-        self.held, self.received, self.missed = (np.zeros(clients, np.int64) for _ in range(3))
-        self._left = np.zeros(clients, np.int64)  # updates received in all when the client left
-        self._total = 0
+        self.held, self.received = (np.zeros(clients, np.int64) for _ in range(2))
+        self.missed = np.zeros(clients)
+        self._left = np.zeros(clients)  # the total when the client left
+        self._total = 0.0  # updates, as many as if all clients had always been present
 
     @property
     def places(self) -> int:
@@ -105,9 +108,9 @@ class Chooser:
     def release(self, client: int, used: bool) -> None:
         """Note that a task of a client has ended; `used` = its update was received."""
         self.held[client] -= 1
-        if used:
+        if used and self.present[client]:
+            self._total += 1.0 if self._fixed else 1 / float(self._believed()[self.present].sum())
             self.received[client] += 1
-            self._total += 1
 
     def choose(self, finisher: int | None) -> int | None:
         """Return the client that gets the next task; None = no client present has room.
@@ -135,10 +138,13 @@ class Chooser:
         weight = float(self.weights[self.present].sum())
         if self._fixed:
             return float(self._sampling[client] / self._sampling[self.present].sum() * weight)
-        many = self.present.size
-        seen = self._total - self.missed
-        believed = (self.received + many * self.prior) / (seen + many)
+        believed = self._believed()
         return float(believed[client] / believed[self.present].sum() * weight)
+
+    def _believed(self) -> Floats:
+        """Return the share of each client if all were present, as far as is known; it holds for those present."""
+        many = self.present.size
+        return np.asarray((self.received + many * self.prior) / (self._total - self.missed + many))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state, as a tree of tensors and numbers; presence is not part of it."""
@@ -149,7 +155,7 @@ class Chooser:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take over the state of a snapshot; nobody is present, and nobody holds a task."""
-        check(tree, {"received": Tensor, "missed": Tensor, "left": Tensor, "drawn": int, "total": int})
+        check(tree, {"received": Tensor, "missed": Tensor, "left": Tensor, "drawn": int, "total": float})
         self.drawn, self._total = tree["drawn"], tree["total"]
         for key, mine in (("received", self.received), ("missed", self.missed), ("left", self._left)):
             mine[:] = tree[key].numpy()
