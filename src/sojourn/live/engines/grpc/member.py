@@ -65,13 +65,21 @@ class Member:
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
 
-    async def wait(self, seconds: float) -> None:
-        """Wait until there may be a task, at most this long; an earlier wait ends."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait until there may be a task, at most this long; an earlier wait ends.
+
+        Return whether it is worth waiting on: neither has the time passed nor another wait begun.
+        """
         self.wake()
-        mine = self.waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        mine = self.waiter = loop.create_future()
+        timer = loop.call_later(seconds, self.wake)
+        until = loop.time() + seconds
         try:
-            await asyncio.wait((mine,), timeout=seconds)
+            await mine
+            return self.waiter is mine and loop.time() < until
         finally:
+            timer.cancel()
             if self.waiter is mine:
                 self.waiter = None
 
@@ -84,9 +92,13 @@ class Member:
             self.queue[name] = parcel
             self.wake()
 
+    def can_take(self, most: int) -> bool:
+        """Whether there is a task for the client, and fewer than `most` are in its hands."""
+        return bool(self.queue) and len(self.handed) < most
+
     def take(self, most: int, whole: int, chunk: int) -> Parcel | None:
         """Hand over the first task, unless the client has `most` tasks in its hands."""
-        if not self.queue or len(self.handed) >= most:
+        if not self.can_take(most):
             return None
         name, parcel = self.queue.popitem(last=False)
         self.handed[name] = parcel
@@ -107,6 +119,11 @@ class Member:
         self.fates[name] = fate
         if len(self.fates) > REMEMBERED + len(self.news):
             del self.fates[next(old for old in self.fates if old not in self.news)]
+
+    @property
+    def bad_news(self) -> bool:
+        """Whether the client has not been told yet of a task or an update that is of no use."""
+        return any(not serial and self.fates[name] for name, serial in self.news.items())
 
     def heard(self, seen: int) -> None:
         """Forget the news that the client has seen."""

@@ -126,12 +126,8 @@ class Service:
         most = 2 if self._work.prefetch else 1
         parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         if parcel is None and not self.ended:
-            await member.wait(POLL)
+            await self._something(member, request.session, most)
             self._admission.identity(context)  # the token may have been revoked
-            if member.session != request.session:
-                if member.session:
-                    raise Refused(CODE.ABORTED, f"another process has joined as {member.name}")
-                raise Refused(CODE.NOT_FOUND, "the session is over; join again")
             parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         member.serial += 1
         reply = pb.PullReply(serial=member.serial, ended=self.ended)
@@ -197,6 +193,17 @@ class Service:
             self.events.put(Rejected(number, None, refusal.reason))
 
     # The parts of calls.
+
+    async def _something(self, member: Member, session: str, most: int) -> None:
+        """Wait until there is a task for a client, or bad news, or the run has ended; at most as long as a Pull may."""
+        until, more = time.monotonic() + POLL, True
+        while more:
+            more = await member.wait(max(0.0, until - time.monotonic()))
+            if member.session != session:
+                if member.session:
+                    raise Refused(CODE.ABORTED, f"another process has joined as {member.name}")
+                raise Refused(CODE.NOT_FOUND, "the session is over; join again")
+            more = more and not (self.ended or member.can_take(most) or member.bad_news)
 
     def _member(self, number: int) -> Member:
         if number not in self._members:
