@@ -53,7 +53,10 @@ class Worker(Protocol):
         """Take note of the client's number and its work; raise an InvalidInput if the model does not fit."""
 
     def compute(self, task: Task) -> Update:
-        """Do the local work; called in one thread per process, one task at a time."""
+        """Do the local work; called in one thread per process, one task at a time.
+
+        The tensors of the update are kept until the server has them safe: they must not be changed afterwards.
+        """
 
     def service(self, client: int, nth: int) -> float:
         """Return how many seconds the service of a task lasts at least; 0 = as long as the work takes."""

@@ -18,6 +18,7 @@ from sojourn.live.engines.grpc.wire import (
     WHOLE,
     WINDOW,
     Assembly,
+    Payload,
     joined,
     split,
 )
@@ -91,9 +92,11 @@ class Calls:
         await windowed([fetch(offset) for offset in sorted(assembly.missing)])
         return assembly.tensor
 
-    async def push(self, head: Any, content: memoryview, joining: Any) -> Any:
+    async def push(self, head: Any, content: Payload, joining: Any) -> Any:
         """Send an update, whole or in chunks; return the last answer that is not "stored"."""
-        chunk = len(content) if len(content) <= joining.whole else joining.chunk
+        if content.size <= joining.whole:
+            return pb.PushReply.FromString(await self.raw("Push", joined(head, content.parts)))
+        chunk = joining.chunk
         replies: list[Any] = []
 
         async def send(offset: int) -> None:
@@ -102,10 +105,10 @@ class Calls:
             part = pb.PushRequest()
             part.CopyFrom(head)
             part.offset = offset
-            sent = joined(part, [content[offset : offset + chunk]])
+            sent = joined(part, content.cut(offset, chunk))
             replies.append(pb.PushReply.FromString(await self.raw("Push", sent)))
 
-        await windowed([send(offset) for offset in range(0, len(content), chunk)])
+        await windowed([send(offset) for offset in range(0, content.size, chunk)])
         return next((reply for reply in replies if reply.answer != pb.ANSWER_STORED), replies[-1])
 
     async def watch(self, session: str) -> Any:

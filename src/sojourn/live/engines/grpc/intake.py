@@ -69,15 +69,17 @@ class Intake:
 
     def arrived(self, name: TaskName, request: Any, numbers: Tensor) -> Arrived:
         """Return the event for a complete update."""
-        vector, stats = numbers[: self._work.parameters], numbers[self._work.parameters :]
+        vector, stats = numbers, None
+        if self._work.statistics:
+            vector, stats = numbers[: self._work.parameters], numbers[self._work.parameters :].clone()
         plain = request.kind == pb.KIND_GRADIENT
         update = Update(
             vector if plain else None,
             None if plain else vector,
             request.step_size,
             request.steps,
-            torch.tensor(request.loss, dtype=self._dtype),
-            stats.clone() if self._work.statistics else None,
+            torch.full((), request.loss, dtype=self._dtype),
+            stats,
         )
         return Arrived(name, update, request.service, request.held, time.monotonic(), self._size)
 

@@ -37,7 +37,7 @@ class Kept:
     """When it was received, by the client's stopwatch."""
     head: Any = None
     """The facts of the update."""
-    content: memoryview | None = None
+    content: Payload | None = None
     """The numbers of the update; None = there is no update yet."""
     pushed: bool = False
     """Whether the server has the update."""
@@ -169,9 +169,9 @@ class Client:
 
     def _task(self, head: Any, numbers: torch.Tensor) -> Task:
         size = self._joining.work.parameters
-        stats = numbers[size:].clone() if self._joining.work.statistics else None
+        params, stats = (numbers[:size], numbers[size:].clone()) if self._joining.work.statistics else (numbers, None)
         name = head.name
-        return Task(name.client, name.nth, head.step, numbers[:size], stats, head.step_size, head.steps)
+        return Task(name.client, name.nth, head.step, params, stats, head.step_size, head.steps)
 
     def _hear(self, reply: Any) -> None:
         """Forget tasks whose fate is known."""
@@ -225,19 +225,17 @@ class Client:
                 kept.head, kept.content = _head(kept.name, update, content, time.monotonic() - begin), content
                 self._to_push.set()
 
-    def _computed(self, task: Task) -> tuple[Update, memoryview]:
-        """Do the work in the thread that computes; the bytes are a copy, as the worker may use its tensors again."""
+    def _computed(self, task: Task) -> tuple[Update, Payload]:
+        """Do the work in the thread that computes."""
         update = self._worker.compute(task)
         vector = update.delta if update.gradient is None else update.gradient
         dtype = task.params.dtype
         stats = None if update.stats is None else update.stats.to(dtype)
         assert vector is not None
-        return update._replace(loss=update.loss.detach().cpu()), memoryview(
-            b"".join(Payload(vector.to(dtype), stats).parts)
-        )
+        return update._replace(loss=update.loss.detach().cpu()), Payload(vector.to(dtype), stats)
 
 
-def _head(name: TaskName, update: Update, content: memoryview, service: float) -> Any:
+def _head(name: TaskName, update: Update, content: Payload, service: float) -> Any:
     """Return the facts of an update."""
     return pb.PushRequest(
         name=to_name(name),
@@ -246,7 +244,7 @@ def _head(name: TaskName, update: Update, content: memoryview, service: float) -
         steps=update.steps,
         loss=float(update.loss),
         service=service,
-        size=len(content),
+        size=content.size,
     )
 
 
