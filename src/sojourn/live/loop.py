@@ -35,7 +35,8 @@ Report = Callable[[str, Mapping[str, Any]], None]
 """Called with the name of what happened and facts about it."""
 IDLE = 0.5  # seconds to wait for an event if nothing else is due
 LOOK = 0.25  # seconds between two looks at who takes too long
-RECENT = 3  # ended tasks per client that are remembered, to answer repeated messages, besides those not committed
+RECENT = 4096  # ended tasks that are remembered, to answer repeated messages, besides those not committed
+EACH = 3, 32  # of these, per client: at least and at most; a client may hear of its updates several tasks later
 LATE, UNKNOWN = "it came too late", "the server does not know this task"
 REMEMBERED = 1000  # refusals that the trace keeps with their reasons
 
@@ -116,6 +117,7 @@ class Loop:
         self._rows: list[tuple[Any, ...]] = []
         self._safe: list[TaskName] = []
         self._recent: dict[int, list[tuple[TaskName, int]]] = {}
+        self._remembered = min(max(EACH[0], RECENT // server.fleet.clients), EACH[1])
         self._ended: Counter[int] = Counter()  # tasks that ended since the last commit, by client
         self._zero = engine.now()
         self._looked = 0.0
@@ -383,7 +385,7 @@ class Loop:
         self._changed = False
         self.journal.commit(Commit(rows, self.snapshot(), lambda: self.engine.acknowledge(safe)))
         for client, many in self._ended.items():  # of others their clients may not have heard yet
-            self._recent[client] = self._recent[client][-RECENT - many :]
+            self._recent[client] = self._recent[client][-self._remembered - many :]
         self._ended.clear()
 
     def snapshot(self) -> dict[str, Any]:
