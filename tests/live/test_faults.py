@@ -144,7 +144,9 @@ def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tm
     with Processes(tmp_path, "fast,5,20\nslow,5,4\n") as all_of_it:
         flags = ["--cap", "1", "--steps", 300, "--data", "digits", "--partition", "classes(k=2)"]
         flags += ["--model", "mlp(hidden=8)", "--out", "live", "--metrics-port", all_of_it.metrics_port]
-        local = all_of_it.start(["-m", "sojourn", "live", "local", tmp_path / "fleet.csv", *flags], "local.log", session=True)
+        local = all_of_it.start(
+            ["-m", "sojourn", "live", "local", tmp_path / "fleet.csv", *flags], "local.log", session=True
+        )
         all_of_it.shows(updates_total=60)
         clients = children(local.pid)
         assert len(clients) == 2
