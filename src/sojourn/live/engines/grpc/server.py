@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from queue import Empty
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -119,10 +118,7 @@ class GrpcEngine:
 
     def receive(self, timeout: float) -> Event | None:
         """Return the next event; wait at most `timeout` seconds for it; None = nothing yet."""
-        try:
-            return self._service.events.get(timeout=timeout) if timeout > 0 else self._service.events.get_nowait()
-        except Empty:
-            return None
+        return self._service.events.get(timeout)
 
     def acknowledge(self, names: list[TaskName]) -> None:
         """Tell clients that these updates are safe."""

@@ -5,14 +5,14 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from queue import SimpleQueue
 from typing import Any
 
 import torch
 
-from sojourn.live.engine import Event, Joined, Left, Pulled, Rejected, TaskName, Work
+from sojourn.live.engine import Joined, Left, Pulled, Rejected, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
+from sojourn.live.engines.grpc.events import Events
 from sojourn.live.engines.grpc.intake import Intake, Limits
 from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
 from sojourn.live.engines.grpc.wire import (
@@ -42,7 +42,7 @@ class Service:
     def __init__(
         self, work: Work, dtype: torch.dtype, epoch: int, admission: Admission, limits: Limits, grace: float
     ) -> None:
-        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.events = Events()
         """What the loop is told."""
         self.ended = False
         """Whether the run has ended."""
@@ -149,7 +149,7 @@ class Service:
         if request.offset in parcel.unfetched:
             parcel.unfetched.discard(request.offset)
             if not parcel.unfetched:
-                self.events.put(Pulled(name, time.monotonic()))
+                self.events.put_quietly(Pulled(name, time.monotonic()))
         return joined(pb.FetchReply(), parcel.payload.cut(request.offset, CHUNK))
 
     async def push(self, content: bytes, context: Any) -> bytes:
@@ -263,7 +263,7 @@ class Service:
         task.name.CopyFrom(to_name(offer.name))
         reply.task.CopyFrom(task)
         if not parcel.unfetched:
-            self.events.put(Pulled(offer.name, time.monotonic()))
+            self.events.put_quietly(Pulled(offer.name, time.monotonic()))
         return parcel.payload.cut(0, CHUNK if parcel.unfetched else size)
 
     async def _room(self) -> None:
