@@ -11,8 +11,9 @@ from sojourn.learning.replay.local import Update
 from sojourn.live.engine import Arrived, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.member import Member, Parcel
-from sojourn.live.engines.grpc.wire import CHUNK, HEAD, WHOLE, Assembly, finite
+from sojourn.live.engines.grpc.wire import CHUNK, HEAD, WHOLE, Assembly, finite, in_place
 
+NOT_FINITE = "an update must have finite numbers only"
 MOST_STEPS = 2**31  # local steps of an update
 
 
@@ -43,13 +44,16 @@ class Intake:
             wrong = f"at most {self._partial} updates may be on their way in parts"
         if wrong:
             return None, wrong
+        whole = in_place(data, self._dtype) if data.nbytes == self._size <= WHOLE and not request.offset else None
+        if whole is not None:
+            return whole, "" if finite(whole) else NOT_FINITE
         assembly = member.partial.pop(name, None) or Assembly(self._size, self._dtype, WHOLE, CHUNK)
         if not assembly.put(request.offset, data):
             return None, f"{data.nbytes} bytes at {request.offset} are no part of an update of {self._size} bytes"
         if assembly.missing:
             member.partial[name] = assembly
             return None, ""
-        return assembly.tensor, "" if finite(assembly.tensor) else "an update must have finite numbers only"
+        return assembly.tensor, "" if finite(assembly.tensor) else NOT_FINITE
 
     def _broken_rule(self, request: Any, parcel: Parcel | None) -> str:
         """Return which rule the facts of an update break; "" = none."""
