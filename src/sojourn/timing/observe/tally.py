@@ -1,7 +1,8 @@
 """Throughput, shares and staleness as a trace shows them, with standard errors from batches of its updates.
 
 The first updates are left out, because the first tasks carry step 0 and look younger than they are. A batch is a run of
-successive updates; there are 32, or fewer so that each is a few times as long as the largest mean staleness.
+successive updates; there are 32, or fewer so that each is a few times as long as the largest mean staleness, but 16 at
+least.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from sojourn.timing.simulate.summary import BATCHES
 from sojourn.trace import FATES, Trace
 from sojourn.types import Floats, Integers
 
-FEWEST = 8  # batches, if there are so many updates
+FEWEST = 16  # batches, if there are so many updates; the errors of fewer are uncertain themselves
 LONG = 4  # a batch should be this many times as long as the largest mean staleness
 MOST_LEFT_OUT = 5  # at most one in so many updates is left out at the beginning
 
