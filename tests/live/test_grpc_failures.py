@@ -166,7 +166,10 @@ def test_pushes_wait_while_the_loop_is_busy():
     engine.stop()
 
 
-@pytest.mark.parametrize(("number", "each"), [(40, 10), pytest.param(200, 10, marks=pytest.mark.slow), pytest.param(1000, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("number", "each"),
+    [(40, 10), pytest.param(200, 10, marks=pytest.mark.slow), pytest.param(1000, 2, marks=pytest.mark.slow)],
+)
 def test_many_clients_of_one_process_do_many_tasks_over_one_connection(number, each):
     names = [f"client-{one}" for one in range(number)]
     engine = engine_of(names)
