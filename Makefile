@@ -9,13 +9,14 @@ DOCS_READY := $(VENV)/.docs-ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test test-slow check format bench mutants docs dist clean help
+.PHONY: demo test test-slow check format bench bench-soak mutants docs dist clean help
 
 help:
 	@echo "make demo       analyse and simulate the paper's fleets; writes demo-out/"
 	@echo "make test       format, lint, types, import rules and the fast tests"
 	@echo "make test-slow  the long tests"
 	@echo "make bench      speed beside peers, as ratios measured in one run"
+	@echo "make bench-soak a million tasks through a live run of 1000 clients: does its memory stay where it is?"
 	@echo "make mutants    a sample of small errors, to see which of them no test notices (ROOM=planner)"
 	@echo "make docs       the documentation as a site, in docs-out/; broken links are errors"
 	@echo "make dist       the wheel and the sdist, in dist/"
@@ -59,6 +60,9 @@ test-slow: $(KERNELS_READY) $(DOCS_READY)
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py
+
+bench-soak: $(READY)
+	$(BIN)/python benchmarks/soak.py
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants.py $(or $(ROOM),planner)

@@ -82,24 +82,19 @@ class Side:
 
     def work(self, seconds: float) -> Turn:
         """Let the side work for some seconds."""
-        before = self._figures()
+        before = [one.figures() for one in self._all]
         for one in self._all[1:]:
             one.tell("go")
         time.sleep(seconds)
         for one in self._all[1:]:
             one.tell("wait")
         time.sleep(CALM)
-        after = self._figures()
+        after = [one.figures() for one in self._all]
         steps = after[0][1] - before[0][1]
         if steps <= 0:
             raise SystemExit("a side of the live benchmark took no step")
         used = [new[0] - old[0] for new, old in zip(after, before, strict=True)]
         return Turn(sum(used) / steps, steps / seconds, used[0] / steps)
-
-    def _figures(self) -> list[tuple[float, int]]:
-        for one in self._all:
-            one.tell("read")
-        return [one.hear() for one in self._all]
 
 
 def rows(case: Case, rounds: int = 5) -> list[str]:

@@ -72,4 +72,5 @@ def join(control: Control, address: str, keys: str, clients: list[str]) -> None:
     torch.set_num_threads(1)
     control.ready("")
     worker = Prepared(control.gate)
-    run_clients(address, dict.fromkeys(clients, worker), keys=ClientKeys.load(keys), stop=control.stop, patience=START)
+    mine = dict.fromkeys(clients, worker)
+    control.ready(run_clients(address, mine, keys=ClientKeys.load(keys), stop=control.stop, patience=START))

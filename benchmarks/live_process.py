@@ -20,8 +20,8 @@ class Control:
         """Updates that were applied; the server counts."""
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def ready(self, words: str) -> None:
-        """Say that the work can begin."""
+    def ready(self, words: Any) -> None:
+        """Say that the work can begin, or what came of it."""
         self._pipe.send(words)
 
     def _listen(self) -> None:
@@ -68,6 +68,25 @@ class Process:
         if not self._pipe.poll(START):
             raise SystemExit("a process of the benchmark does not answer")
         return self._pipe.recv()
+
+    def figures(self) -> tuple[float, int]:
+        """Return the CPU seconds that the process has used, and the steps that it has counted."""
+        self.tell("read")
+        cpu, steps = self.hear()
+        return cpu, steps
+
+    def last(self) -> Any:
+        """Return the last thing that the process says before it ends."""
+        said = None
+        while True:
+            try:
+                said = self.hear()
+            except EOFError:
+                return said
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the process has ended by itself."""
+        self._process.join(seconds)
 
     def end(self) -> None:
         """End the process."""
