@@ -292,6 +292,11 @@ ELSEWHERE = {
     ("experiments/run_cells.py", "mkdtemp"): "words between processes, of no use after them",
     ("experiments/on_ray.py", "touch"): "a word between processes, of no use after them",
     ("experiments/on_ray.py", "write_bytes"): "inputs on another machine, of no use after the run",
+    ("live/journal.py", "truncate"): "rows are appended, and cut back to the last commit",
+    ("live/local.py", "open"): "what the processes of clients print",
+    ("live/log.py", "open"): "lines are appended",
+    ("live/log.py", "replace"): "a long log is turned over",
+    ("live/secret_files.py", "replace"): "whole or not at all, and readable by the owner alone from the beginning",
 }
 METHODS = {"write_text", "write_bytes", "rename", "touch", "truncate", "symlink_to", "to_csv", "to_parquet"}
 FUNCTIONS = {"savefig", "ParquetWriter", "mkdtemp", "NamedTemporaryFile", "copyfile", "copytree", "move", "save_file"}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from grpc_peers import SECONDS, Peer, Running
 
-from live.pretended import Federation, Pretended
+from live.pretended_clients import Federation, Pretended
 from sojourn import Trace
 from sojourn.learning.data.load import load_problem
 from sojourn.learning.run.config import TrainConfig

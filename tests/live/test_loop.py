@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live.pretended import Federation, Pretended
+from live.pretended_clients import Federation, Pretended
 from sojourn import Trace
 from sojourn.errors import InvalidInput
 from sojourn.experiments.training import train
