@@ -34,7 +34,7 @@ SECONDS = {"Join": 10.0, "Pull": 30.0, "Fetch": 60.0, "Push": 120.0, "Leave": 1.
 OPTIONS = [
     *KEEP_ALIVE,
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.min_reconnect_backoff_ms", 5000),  # that connecting may take
     ("grpc.max_receive_message_length", WHOLE + HEAD),
     ("grpc.use_local_subchannel_pool", 1),

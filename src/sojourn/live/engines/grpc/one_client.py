@@ -20,7 +20,7 @@ from sojourn.live.engines.grpc.calls import Broken, Calls, Ended
 from sojourn.live.engines.grpc.wire import PROTOCOL, Payload, dtype_of, from_name, from_work, to_name
 from sojourn.live.worker import Task, Worker
 
-BACKOFF = 0.1, 1.0  # seconds before joining again: the first time, and at most
+BACKOFF = 0.1, 0.4  # seconds before joining again: the first time, and at most; the channel waits besides
 
 FAREWELL = 0.5  # seconds that the last news may take when the run has ended
 
