@@ -4,7 +4,11 @@
 begin.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+Steps = Callable[[int], int | None]
+"""Returns the local steps of a client's next task; None = as many as the scenario says."""
 
 
 class Task(NamedTuple):
@@ -30,6 +34,8 @@ class Task(NamedTuple):
     """Local steps done."""
     applied: bool
     """False = it was lost or dropped."""
+    finished_at: float = float("nan")
+    """When the client finished serving it; NaN = it never did."""
 
 
 class Clock(Protocol):
@@ -45,5 +51,15 @@ class Clock(Protocol):
     def arrive(self) -> Task:
         """Return the next task that ends; the caller must then call `send`."""
 
-    def send(self, client: int | None = None, work: int | None = None) -> int:
-        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client."""
+    def send(self, client: int | None = None, work: int | Steps | None = None) -> int:
+        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client.
+
+        `work` is its number of local steps, or says it once the client is known.
+        """
+
+    @property
+    def sent_work(self) -> int:
+        """Local steps of the task that was sent last."""
+
+    def in_flight(self) -> Mapping[str, Any]:
+        """Return the tasks that have not ended, as columns of a Trace."""

@@ -29,10 +29,12 @@ from sojourn.fleet import Fleet
 from sojourn.own_code import names_code, own_call
 from sojourn.plan import MOST_TASKS, Plan
 from sojourn.shown import short
+from sojourn.text import parse_call
 from sojourn.types import Floats, Integers
 
 QUEUED = ("routed", "pure", "shuffled", "idle")
-DISPATCHERS = (*QUEUED, "rounds", "periodic")
+CONDUCTED = ("held", "restarting", "groups")  # they have options of their own, and drive the event engine themselves
+DISPATCHERS = (*QUEUED, "rounds", "periodic", *CONDUCTED)
 HOMES = {name: f"sojourn.timing.dispatch.{name}" for name in DISPATCHERS}
 
 REQUIRED = {
@@ -157,8 +159,14 @@ def dispatcher_class(name: str) -> type[DispatcherKind]:
 
 
 def own_dispatcher(text: str) -> DispatcherKind | None:
-    """Return the user's own dispatcher that a text describes; None if the text names one of the package's, or none."""
+    """Return the dispatcher with options of its own that a text describes, one of the package's or the user's; None if
+    the text names another, or none.
+    """
     name, bracket, rest = text.strip().partition("(")
+    if name.strip() in CONDUCTED:
+        kind = dispatcher_class(name.strip())
+        _, options = parse_call("dispatcher", text, {item.name: _reader(item) for item in fields(kind)})
+        return kind(**options)
     if name.strip() in _TABLE and name.strip() not in HOMES:
         text = f"{place(_TABLE[name.strip()])}{bracket}{rest}"
     elif not names_code(text):
@@ -179,6 +187,21 @@ def made(name: str, options: Mapping[str, Any]) -> DispatcherKind:
     return found(**options)
 
 
+def _reader(item: Any) -> Any:
+    """Return a function that reads an option of this field from text."""
+    kind = str(getattr(item.type, "__name__", item.type)).removesuffix(" | None")
+    readers: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": _truth}
+    return readers[kind]
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidInput(f"an option that is true or false must be one of them, got '{short(text)}'")
+    return text.lower() == "true"
+
+
 def place(dispatcher: type[DispatcherKind]) -> str:
-    """Return where a class is defined: `package.module:Class`."""
+    """Return where a class is defined, `package.module:Class`; of the package's own classes, the name."""
+    if dispatcher.__module__ == HOMES.get(dispatcher.name):
+        return dispatcher.name
     return f"{dispatcher.__module__}:{dispatcher.__qualname__}"

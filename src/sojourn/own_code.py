@@ -107,7 +107,8 @@ def object_or(text: str | Path, load: Callable[[str | Path], Any]) -> Any:
 
 def objects_of(texts: Iterable[str]) -> dict[str, Any]:
     """Return the objects of this program that the texts name, to be sent to another process along with its work."""
-    return {one: _OBJECTS[one] for text in texts for one in parts(text) if one in _OBJECTS}
+    found = (one.strip() for text in texts for part in text.split(";") for one in (part, *parts(part)))
+    return {one: _OBJECTS[one] for one in found if one in _OBJECTS}
 
 
 def take_over(objects: Mapping[str, Any]) -> None:

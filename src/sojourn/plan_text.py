@@ -71,6 +71,15 @@ def _plan_of(
     return Plan.of(fleet, given, tasks, cap=cap)
 
 
+def by_power(sampling: str | None) -> bool:
+    """Whether a sampling is a power of the speed, so that it can be worked out for any fleet.
+
+    >>> by_power("root-speed"), by_power(None), by_power("fast=3,slow=1")
+    (True, True, False)
+    """
+    return sampling is None or _power(sampling.strip()) is not None
+
+
 def sampling_note(fleet: Fleet, sampling: str | None, cap: str | None = None) -> str | None:
     """Return a note about weights that were turned into probabilities; None if there is nothing to note."""
     if sampling is None or cap is not None or _power(sampling.strip()) is not None:

@@ -12,6 +12,12 @@ rounds      C clients drawn without replacement; the server waits for all of the
 periodic    every client works on its own, up to K local steps; once every `waiting + interaction` the server calls
             `contacts` clients, interrupts them and collects what they have done
 
+held        the server holds arrivals until there are `wait`, or until a tick every `waiting` seconds, then applies
+            them together and sends as many new tasks
+restarting  every client works on one task after the other; running tasks are cancelled and begin anew, all of them
+            whenever `wait` updates have come back, or each when it is `age` updates old
+groups      the server gives each task so many local steps, from `least` to K, that several clients come back together
+
 A dispatcher of your own is written `package.module:Class(key=value)`: see `sojourn.dispatching`.
 """
 
@@ -54,7 +60,7 @@ class Dispatcher:
     """rounds, periodic: time in seconds that the server takes to send and receive."""
 
     own: DispatcherKind | None = field(default=None, repr=False)
-    """The object of a dispatcher of your own; `Dispatcher.of` sets it."""
+    """The object of a dispatcher that has options of its own, yours or the package's; `Dispatcher.of` sets it."""
 
     def __post_init__(self) -> None:
         if self.name != "routed" or any(
@@ -80,12 +86,17 @@ class Dispatcher:
     @property
     def queued(self) -> bool:
         """Whether tasks wait in queues at their clients; otherwise the server acts on its own."""
-        return self.own is not None or self.name in QUEUED
+        return self.name in QUEUED if self.own is None else self.own.queued
 
     @classmethod
     def of(cls, kind: DispatcherKind) -> "Dispatcher":
-        """Return the Dispatcher for an object of your own dispatcher class."""
+        """Return the Dispatcher for an object of a dispatcher class: your own, or one with options of its own."""
         return cls(place(type(kind)), own=kind)
+
+    @classmethod
+    def named(cls, name: str, **options: Any) -> "Dispatcher":
+        """Return one of the package's dispatchers that have options of their own, by its name."""
+        return cls.of(made(name, options))
 
     @classmethod
     def parse(cls, text: str) -> "Dispatcher":

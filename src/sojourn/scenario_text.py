@@ -95,6 +95,12 @@ def _dispatcher(needed: Dispatcher, algorithm: str, given: Dispatcher) -> Dispat
         raise InvalidInput(
             f"{algorithm} needs dispatcher {open_to}, got {given.name}; leave it out, or choose another algorithm"
         )
+    if needed.own is not None:
+        if given != needed:
+            raise InvalidInput(
+                f"{algorithm} has dispatcher {needed}, got {given}; leave it out, or set the options of the algorithm"
+            )
+        return needed
     for item in fields(needed)[1:]:
         mine, asked = getattr(needed, item.name), getattr(given, item.name)
         if item.default not in (mine, asked) and mine != asked:

@@ -71,6 +71,8 @@ class BySampling(DispatcherKind):
     [
         *("routed", "pure", "shuffled", "idle", "rounds", "rounds(wait=3, interaction=1.0)"),
         *("periodic(contacts=4, waiting=2.0, interaction=1.0)",),
+        *("held(wait=3)", "held(waiting=0.7, assign=routed)", "held(wait=2, assign=shuffled)"),
+        *("restarting(wait=4)", "restarting(harmonic=20, strict=true)", "restarting(age=5)", "groups(slack=1.2)"),
         *("in-turn", "in-turn(stride=3)", "by-sampling"),
     ],
 )

@@ -182,6 +182,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["sampling", "rate"])
 @pytest.mark.parametrize("name", GRADIENTS)
 @settings(ANY, max_examples=8)

@@ -356,6 +356,7 @@ def test_intervals_of_simulated_groups_cover():
     assert np.mean(half) == pytest.approx(0.5, abs=3 * 0.5 / np.sqrt(450))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gamma", "lognormal"])
 def test_intervals_of_simulated_clients_cover_with_pooling(kind):
     hits = []

@@ -19,6 +19,7 @@ def within(found, fleet):
     return (found.rate_low <= fleet.rate) & (fleet.rate <= found.rate_high)
 
 
+@pytest.mark.slow
 def test_intervals_of_group_rates_cover_the_truth_as_often_as_they_say():
     hits = np.concatenate([within(fit(trace_of(TWO, 400, seed), TWO, law="exponential"), TWO) for seed in range(150)])
     # 300 intervals at 95%: four standard errors are 5%

@@ -46,6 +46,7 @@ def test_devices_with_few_tasks_join_the_group_that_explains_them_best():
     assert speed_groups(client, duration).label[-2:].tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_as_many_devices_are_in_a_wrong_group_as_is_expected():
     truth = np.tile([0, 1], 1500)
     found = speed_groups(*seen(np.where(truth, 6.0, 1.0), 5))

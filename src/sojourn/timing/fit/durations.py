@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Durations:
-    """The observations of one kind of duration (service or uplink), per client or per kept row."""
+    """The observations of one kind of duration (service or link), per client or per kept row."""
 
     finished: Integers
     """Number of finished durations of each client."""

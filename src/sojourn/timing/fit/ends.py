@@ -31,6 +31,8 @@ class Scene:
     """Whether the metadata state the server's rate."""
     pauses: bool = False
     """Whether clients leave and later go on with the task in service."""
+    leaves: bool = False
+    """Whether clients are away at times."""
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Scene":
@@ -42,6 +44,7 @@ class Scene:
             server_rate=metadata.get("server_rate"),
             says_server="server_rate" in metadata,
             pauses="pause" in (metadata.get("leave") or ()),
+            leaves=bool(metadata.get("leave")),
         )
 
     @property
@@ -51,6 +54,8 @@ class Scene:
             return "the end of the round"
         if self.dispatcher == "periodic":
             return "the server's call"
+        if self.dispatcher in ("held", "groups"):
+            return "the updates that are applied with it"
         return "" if self.server_rate is None else "a server that takes time"
 
 

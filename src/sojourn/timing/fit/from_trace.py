@@ -6,8 +6,8 @@ over, the server called), only a lower bound is known. Leaving it out would leav
 its expected length under the law.
 
 The uplink time is `applied_at - finished_at`, if an update waits for nothing else: no round, no call, no server that
-takes time. The downlink time cannot be observed: `started_at - dispatched_at` is downlink and waiting together. What
-cannot be observed stays as in the given fleet.
+takes time. The downlink time is `started_at - dispatched_at` of a task that was sent to a client without other tasks;
+of other tasks it is downlink and waiting together. What cannot be observed stays as in the given fleet.
 
 A log of durations is turned into a trace and then fitted, see `from_log`.
 """
@@ -47,7 +47,7 @@ class Fit(Tabular):
     """A fitted fleet with the uncertainty of its rates and laws; arrays have one value per group."""
 
     fleet: Fleet
-    """The fitted fleet: names, counts, rates, laws and uplinks; if fitted by client, each client is a group of one."""
+    """The fitted fleet: names, counts, rates, laws and links; if fitted by client, each client is a group of one."""
     rate_low: Floats
     """Lower end of the interval of each rate, in tasks per second."""
     rate_high: Floats
@@ -234,9 +234,8 @@ def _by_group(seen: Observed, fleet: Fleet, wanted: Law | str, confidence: float
         *notes.of_running(seen, service, fleet.name, "group"),
         *notes.of_unlike_clients(seen.service, fleet, service, choices, way_out),
     ]
-    uplinks = _uplinks(by_group(seen.uplink, fleet.group_of_client), seen, fleet, confidence, "group")
-    said += notes.of_links(seen, fleet)
-    return _fit(seen, fleet, rates, service, choices, uplinks, said, confidence, "group")
+    said += notes.of_links(seen, fleet, by_group(seen.downlink, fleet.group_of_client))
+    return _fit(seen, _with_links(seen, fleet, confidence, "group"), rates, service, choices, said, confidence, "group")
 
 
 def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidence: float) -> Fit:
@@ -253,9 +252,9 @@ def _by_client(seen: Observed, fleet: Fleet | None, wanted: Law | str, confidenc
         *notes.of_unseen(service, one_by_one.name, "client"),
         *notes.of_running(seen, service, one_by_one.name, "client"),
     ]
-    uplinks = _uplinks(seen.uplink, seen, one_by_one, confidence, "client")
-    said += notes.of_links(seen, one_by_one)
-    return _fit(seen, one_by_one, rates, service, choices, uplinks, said, confidence, "client")
+    said += notes.of_links(seen, one_by_one, seen.downlink)
+    linked = _with_links(seen, one_by_one, confidence, "client")
+    return _fit(seen, linked, rates, service, choices, said, confidence, "client")
 
 
 def _one_by_one(fleet: Fleet | None, rates: Rates) -> Fleet:
@@ -274,28 +273,38 @@ def _evidence(durations: Durations, choices: Sequence[Choice], excess: float = 1
     )
 
 
-def _uplinks(
-    uplink: Durations, seen: Observed, fleet: Fleet, confidence: float, by: str
+def _with_links(seen: Observed, fleet: Fleet, confidence: float, by: str) -> Fleet:
+    """Return the fleet with the links that were observed; the others stay as they are."""
+    up, down = seen.uplink, seen.downlink
+    if by == "group":
+        up, down = by_group(up, fleet.group_of_client), by_group(down, fleet.group_of_client)
+    if not seen.waits:
+        rate, law = _links(up, fleet.uplink_rate, fleet.uplink_law, seen, confidence, by)
+        fleet = replace(fleet, uplink_rate=rate, uplink_law=law)
+    rate, law = _links(down, fleet.downlink_rate, fleet.downlink_law, seen, confidence, by)
+    return replace(fleet, downlink_rate=rate, downlink_law=law)
+
+
+def _links(
+    link: Durations, given: Floats, laws: tuple[Law, ...], seen: Observed, confidence: float, by: str
 ) -> tuple[Floats, tuple[Law, ...]]:
-    """Return rates and laws of the uplinks; those that were not observed stay as in the given fleet."""
-    if seen.waits:
-        return fleet.uplink_rate, fleet.uplink_law
-    known = uplink.finished > 0
+    """Return rates and laws of links; those that were not observed stay as given."""
+    known = link.finished > 0
     service_time = seen.service.total.sum() / seen.service.finished.sum()
     noise = max(1e-9 * service_time, 8 * np.finfo(np.float64).eps * abs(seen.last))
-    instant = known & (uplink.total <= noise * uplink.finished)
+    instant = known & (link.total <= noise * link.finished)
     if not (known & ~instant).any():
-        return np.where(instant, np.inf, fleet.uplink_rate), fleet.uplink_law
-    rest = uplink.without(instant)
+        return np.where(instant, np.inf, given), laws
+    rest = link.without(instant)
     if by == "group":
         choices = laws_by_group(rest, seen.last, "auto", confidence).choices
         rate = best_rates(_evidence(rest, choices))
-        rate = np.where(known, rate, fleet.uplink_rate)
+        rate = np.where(known, rate, given)
     else:
         choices = laws_by_client(rest, seen.last, "auto")[0]
         rate = pooled(_evidence(rest, choices), confidence).rate
-    laws = [old if fast else choice.law for choice, old, fast in zip(choices, fleet.uplink_law, instant, strict=True)]
-    return np.where(instant, np.inf, rate), tuple(laws)
+    found = [old if fast else choice.law for choice, old, fast in zip(choices, laws, instant, strict=True)]
+    return np.where(instant, np.inf, rate), tuple(found)
 
 
 def _fit(
@@ -304,7 +313,6 @@ def _fit(
     rates: Rates,
     service: Durations,
     choices: Sequence[Choice],
-    uplinks: tuple[Floats, tuple[Law, ...]],
     said: list[str],
     confidence: float,
     by: str,
@@ -313,7 +321,7 @@ def _fit(
     rows, span = Rows.of(service, seen.last), seen.last - seen.since
     drift = drift_of(rows, rates.rate, laws, _evidence(service, choices).scv, span)
     return Fit(
-        fleet=replace(fleet, rate=rates.rate, law=laws, uplink_rate=uplinks[0], uplink_law=uplinks[1]),
+        fleet=replace(fleet, rate=rates.rate, law=laws),
         rate_low=rates.low,
         rate_high=rates.high,
         confidence=confidence,

@@ -153,14 +153,19 @@ def of_unlike_clients(
     return [f"clients of one group differ more than chance allows, {way_out}: {names}"]
 
 
-def of_links(seen: Observed, fleet: Fleet) -> list[str]:
-    """Return notes on links that come from the given fleet."""
+def of_links(seen: Observed, fleet: Fleet, downlink: Durations) -> list[str]:
+    """Return notes on links that come from the given fleet; the observed downlinks are those of its groups."""
     said = []
     if seen.waits:
         told = "none are assumed" if np.isinf(fleet.uplink_rate).all() else "the uplinks are those of the given fleet"
         said.append(f"uplink times cannot be separated from waiting for {seen.waits}; {told}")
-    if np.isfinite(fleet.downlink_rate).any():
-        said.append("downlink times cannot be separated from waiting; the downlinks are those of the given fleet")
+    given = np.isfinite(fleet.downlink_rate) & (downlink.finished == 0)
+    if given.any():
+        names = [fleet.name[g] for g in np.flatnonzero(given).tolist()]
+        said.append(
+            "downlink times cannot be separated from waiting, since no task was sent to a client without others; the "
+            f"downlinks are those of the given fleet: {_listed(names)}"
+        )
     return said
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.timing.fit.downlinks import Downlinks
 from sojourn.timing.fit.durations import Counts, Durations, Kept
 from sojourn.timing.fit.ends import Ends, Line, Scene, ends_of, later, uplinks_of
 from sojourn.trace import COLUMNS, Trace, scan
@@ -42,6 +43,8 @@ class Observed:
     scene: Scene
     service: Durations
     uplink: Durations
+    downlink: Durations
+    """Of tasks that were sent to a client without other tasks."""
     waits: str
     """What a finished update waits for besides its uplink; empty = nothing."""
     counts: Counts | None
@@ -58,6 +61,7 @@ def observe(trace: Trace | str | Path, fleet: Fleet | None, unit_is_group: bool,
     since = begin_of(trace, latest, PIECE)
     group = fleet.group_of_client if fleet is not None and unit_is_group else None
     service, uplink, counts, line = _Gathering(group, 1), _Gathering(group, 2), Counts.none(), Line()
+    downlink, downlinks = _Gathering(group, 3), Downlinks()
     clients = 0 if fleet is None else fleet.clients
     first, last, rows, skipped, doubtful, reached, scene = np.inf, -np.inf, 0, 0, 0, -np.inf, Scene()
     for piece in pieces_of(trace, PIECE):
@@ -71,6 +75,8 @@ def observe(trace: Trace | str | Path, fleet: Fleet | None, unit_is_group: bool,
         skipped, doubtful = skipped + ends.untold, doubtful + ends.doubtful
         service.add(piece, "started_at", "finished_at", ends, rows, clients)
         uplink.add(piece, "finished_at", "applied_at", uplinks_of(piece, late), rows, clients)
+        sent = downlinks.of(piece, scene, since, clients)
+        downlink.add(piece, "dispatched_at", "started_at", sent, rows, clients)
         if scene.dispatcher == "periodic":
             counts = counts.plus(piece, ends, clients, scene.local_steps)
         line.add(piece)
@@ -81,6 +87,7 @@ def observe(trace: Trace | str | Path, fleet: Fleet | None, unit_is_group: bool,
     links = uplink.done(clients, last)
     return Observed(
         *(clients, max(first, since), last, rows, skipped, doubtful, scene, service.done(clients, last), links),
+        downlink=downlink.done(clients, last),
         waits=scene.waits or _line(scene, line, links),
         counts=counts if counts.several else None,
     )

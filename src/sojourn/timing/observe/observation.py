@@ -25,6 +25,7 @@ from sojourn.timing.expected import expected, reach
 from sojourn.timing.fit.ends import Scene
 from sojourn.timing.fit.from_trace import Fit, fit_trace
 from sojourn.timing.observe.links import with_downlinks
+from sojourn.timing.observe.periods import Period, periods_of
 from sojourn.timing.observe.tally import Tally, tally
 from sojourn.trace import Trace, scan
 
@@ -72,6 +73,8 @@ class Observation(Frozen, Tabular):
     """The dispatcher of the run."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers should know, one sentence each."""
+    periods: tuple[Period, ...] = ()
+    """What each plan promised and what was observed under it, if the plan of a live run changed."""
 
     @property
     def fleet(self) -> Fleet:
@@ -150,6 +153,11 @@ def observation(
     lost = sum(int(seen.fates[fate].sum()) for fate in ("lost", "dropped", "refused"))
     if lost:
         notes.append(f"{lost:,} tasks were lost, dropped or refused, which the theory does not model")
+    periods = periods_of(trace, metadata, fitted)
+    if periods:
+        notes.append(
+            f"the theory was asked about the first of {len(periods)} plans, and about mean speeds; see each plan below"
+        )
     return Observation(
         fit=found,
         promised=promised,
@@ -158,6 +166,7 @@ def observation(
         in_flight=flying,
         dispatcher=scene.dispatcher,
         notes=(*notes, *found.notes),
+        periods=periods,
     )
 
 

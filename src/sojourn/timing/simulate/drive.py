@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.clock import Clock, Task
-from sojourn.compiled import bare
+from sojourn.clock import Clock, Steps, Task
+from sojourn.compiled import bare, hot
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import Law
 from sojourn.plan import Plan
-from sojourn.scenario import Scenario
+from sojourn.scenario import MOST_LOCAL_STEPS, Scenario
 from sojourn.timing.dispatch.own import check_fault, prepare
 from sojourn.timing.dispatch.room import NO_CAP, full_pools
 from sojourn.timing.shares import Shares, as_dispatched
@@ -85,11 +85,14 @@ def build(
     queues: Integers,
     keys: NDArray[np.uint64],
     under_way: tuple[Integers, Floats] | None = None,
+    ticks: int = 0,
+    first: Integers | None = None,
 ) -> Engine:
     """Return a run at its beginning: `queues` initial tasks are sent to each client at time 0 with the model of step 0.
 
     `under_way` gives, for clients with a task, where the task is and its remaining time there; without it all are sent
-    now.
+    now. `ticks` is how many times of its own the server may have set at once, `first` the
+    local steps of each client's initial tasks, if these are not the scenario's.
     """
     plan.check(fleet)
     scenario.dispatcher.kind.check(fleet, plan)
@@ -102,7 +105,7 @@ def build(
     if max(fleet.clients, plan.concurrency) > IDS:
         raise InvalidInput(f"the event engine takes up to {IDS:,} clients and tasks, got more; use the jump chain")
     numbers: list[float] = [0.0]
-    tree, seats, number = empty(_most_events(fleet, plan, scenario))
+    tree, seats, number = empty(_most_events(fleet, plan, scenario) + ticks)
     world = _world(scenario, keys, numbers)
     own = scenario.dispatcher.own
     if own is not None:
@@ -134,7 +137,8 @@ def build(
     made.clients["group"] = fleet.group_of_client
     made.clients["room_place"] = places
     made.clients["remaining"] = np.nan
-    _open(made, queues, *(under_way or (np.empty(0, np.int64), np.empty(0))), tally(fleet.groups, 2, 1))
+    work = np.full(fleet.clients, scenario.local_steps) if first is None else first
+    _open(made, queues, *(under_way or (np.empty(0, np.int64), np.empty(0))), work, tally(fleet.groups, 2, 1))
     return made
 
 
@@ -195,7 +199,7 @@ def _fill(records: Records, prefix: str, laws: Sequence[Law], numbers: list[floa
 
 
 @bare
-def _open(e: Engine, queues: Integers, stage: Integers, left: Floats, nothing: Tally) -> None:
+def _open(e: Engine, queues: Integers, stage: Integers, left: Floats, work: Integers, nothing: Tally) -> None:
     """Schedule when clients come and go, and send the initial tasks."""
     for client in range(queues.size):
         there, changes = first_toggle(e.groups, e.clients[client].group, client, e.world[0].toggle_key, e.numbers)
@@ -208,14 +212,15 @@ def _open(e: Engine, queues: Integers, stage: Integers, left: Floats, nothing: T
         prob = e.groups[e.clients[client].group].share
         for _ in range(queues[client]):
             if stage.size > 0:
-                engine.find(e, nothing, slot, client, prob, e.world[0].local_steps, stage[slot], left[slot])
+                engine.find(e, nothing, slot, client, prob, work[client], stage[slot], left[slot])
             else:
-                engine.send(e, nothing, slot, client, prob, e.world[0].local_steps, 0.0)
+                engine.send(e, nothing, slot, client, prob, work[client], 0.0)
             slot += 1
 
 
 @bare
-def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> None:
+def record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> None:
+    """Write a task that has ended into a row."""
     task = e.slots[slot]
     out.client[row] = task.client
     out.prob[row] = task.prob
@@ -227,6 +232,19 @@ def _record(e: Engine, out: TaskRows, row: int, slot: int, applied: bool) -> Non
     out.applied_step[row] = e.world[0].step if applied else -1
     out.work[row] = task.work
     out.fate[row] = APPLIED if applied else LOST
+
+
+@hot
+def add_up(e: Engine, sums: Tally, times: Stays, slot: int, group: int, by_group: bool) -> None:
+    """Add a task of a group's client, which is applied now, to the sums."""
+    task = e.slots[slot]
+    staleness = e.world[0].step - task.dispatched_step
+    sums.arrivals[group] += 1
+    sums.staleness[group] += staleness
+    sums.oldest[group] = max(sums.oldest[group], staleness)
+    sums.bins[group if by_group else 0, staleness_bin(staleness)] += 1
+    times.sojourn[group] += e.world[0].clock - task.dispatched_at
+    times.waiting[group] += task.started_at - task.reached_at
 
 
 @bare
@@ -253,17 +271,10 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, beg
         client = e.slots[slot].client
         group = e.clients[client].group
         if room > 0:
-            _record(e, out, rows, slot, applied)
+            record(e, out, rows, slot, applied)
         rows += 1
         if applied:
-            task = e.slots[slot]
-            staleness = e.world[0].step - task.dispatched_step
-            sums.arrivals[group] += 1
-            sums.staleness[group] += staleness
-            sums.oldest[group] = max(sums.oldest[group], staleness)
-            sums.bins[group if by_group else 0, staleness_bin(staleness)] += 1
-            times.sojourn[group] += e.world[0].clock - task.dispatched_at
-            times.waiting[group] += task.started_at - task.reached_at
+            add_up(e, sums, times, slot, group, by_group)
             engine.count_in(e, client)
             done += 1
         else:
@@ -301,14 +312,22 @@ class OnlineEngine(Clock):
     """
 
     def __init__(
-        self, fleet: Fleet, plan: Plan, scenario: Scenario, queues: Integers, keys: NDArray[np.uint64]
+        self,
+        fleet: Fleet,
+        plan: Plan,
+        scenario: Scenario,
+        queues: Integers,
+        keys: NDArray[np.uint64],
+        first: Integers | None = None,
     ) -> None:
-        self._run = build(fleet, plan, scenario, queues, keys)
+        """`first` are the local steps of each client's initial tasks, if these are not the scenario's."""
+        self._run = build(fleet, plan, scenario, queues, keys, first=first)
         if self._run.world["dispatcher"][0] == ROOM and not self._run.world["estimated"][0]:
             tell_shares(self._run, Shares(fleet, as_dispatched(plan, scenario), scenario, queues).by_group)
         self._sums = tally(fleet.groups, 2, 1)
         self._patience = Patience(self._run)
         self._last: Task | None = None
+        self._sent_work = scenario.local_steps
 
     @property
     def step(self) -> int:
@@ -348,6 +367,7 @@ class OnlineEngine(Clock):
             applied_step=self.step if applied else -1,
             work=int(task["work"]),
             applied=bool(applied),
+            finished_at=float(task["finished_at"]),
         )
         engine.free(self._run, ended.client)
         if applied:
@@ -355,15 +375,31 @@ class OnlineEngine(Clock):
         self._last = ended
         return ended
 
-    def send(self, client: int | None = None, work: int | None = None) -> int:
-        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client."""
+    def send(self, client: int | None = None, work: int | Steps | None = None) -> int:
+        """Dispatch the next task to `client`, or to the client that the dispatcher chooses; return the client.
+
+        `work` is its number of local steps, or says it once the client is known.
+        """
         if self._last is None:
             raise InvalidInput("send must follow an ended task, got a second send; take the next task first")
         chosen, prob = engine.choose(self._run, self._last.client) if client is None else (client, np.nan)
-        steps = int(self._run.world["local_steps"][0]) if work is None else work
+        asked = work(int(chosen)) if callable(work) else work
+        steps = int(self._run.world["local_steps"][0]) if asked is None else asked
+        if not 1 <= steps <= MOST_LOCAL_STEPS:
+            raise InvalidInput(f"a task must have from 1 to {MOST_LOCAL_STEPS:,} local steps, got {steps}")
+        self._sent_work = steps
         engine.send(self._run, self._sums, self._last.slot, chosen, prob, steps, 0.0)
         self._last = None
         return int(chosen)
+
+    @property
+    def sent_work(self) -> int:
+        """Local steps of the task that was sent last."""
+        return self._sent_work
+
+    def in_flight(self) -> dict[str, NDArray[Any]]:
+        """Return the tasks that have not ended, as columns of a Trace."""
+        return in_flight(self._run)
 
 
 class Patience:

@@ -8,7 +8,7 @@ The state is held in a few arrays of records, so that compiled functions pass li
 are 64 bytes each. Indices are unsigned, because numba would test signed ones for counting from the end.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from sojourn.timing.simulate.jump_chain import Tally
 from sojourn.timing.simulate.schedules import SCHEDULE, finish, next_toggle, work_until
 from sojourn.types import Floats, Integers, Records
 
-SERVED, REACHES, RETURNS, SERVER, TOGGLES = range(5)  # kinds of events
+SERVED, REACHES, RETURNS, SERVER, TOGGLES, TICKS = range(6)  # kinds of events
 ROUTED, PURE, SHUFFLED, ROOM, OWN = range(5)  # dispatchers; the last two keep lists of the clients with room
 CODES = {"routed": ROUTED, "pure": PURE, "shuffled": SHUFFLED, "idle": ROOM}
 NOBODY, PAUSED = -1, -2  # in place of a slot: no task will ever end; too many events without a task that ends
+TICKED = -3  # in place of a slot: a time that the server has set itself, number 0; -4 is number 1, and so on
 
 
 def _law(prefix: str) -> list[tuple[str, str]]:
@@ -235,7 +236,8 @@ def to_uplink(e: Engine, slot: int, now: float) -> None:
 def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
     """Run the clock to the next task that ends; return (slot, whether it is applied rather than lost).
 
-    The slot is NOBODY if no task will ever end, and PAUSED if none ended before `most` events were set: call again.
+    The slot is NOBODY if no task will ever end, and PAUSED if none ended before `most` events were set: call again. It
+    is TICKED - k at the server's own time of number k.
     """
     at_once = e.world[0].server_time == 0.0
     while True:
@@ -264,6 +266,9 @@ def arrive(e: Engine, sums: Tally, began: float, most: int) -> tuple[int, bool]:
             to_server(e, number, now)
         elif kind == SERVER:
             return from_server(e, now), True
+        elif kind == TICKS:
+            ticked: Any = TICKED - np.int64(number)
+            return ticked, False
         else:
             slot = toggle(e, sums, number, now, began)
             if slot != NOBODY:

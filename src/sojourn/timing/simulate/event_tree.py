@@ -91,6 +91,15 @@ def clear(world: Records, tree: Records, seats: Records, seat: int) -> float:
 
 
 @hot
+def upcoming(world: Records, tree: Records, seats: Records) -> float:
+    """Return the time of the next event; inf = there is none."""
+    if world[0].hole != NO_SEAT:
+        clear(world, tree, seats, world[0].hole)
+        world[0].hole = NO_SEAT
+    return np.int64(tree[1].time).view(np.float64)
+
+
+@hot
 def pop(world: Records, tree: Records, seats: Records) -> tuple[float, int]:
     """Take the next event; return (time, event for `kind_of` and `id_of`), or (inf, -1) if there is none."""
     if world[0].hole != NO_SEAT:

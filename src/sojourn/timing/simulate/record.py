@@ -72,7 +72,7 @@ def simulate(
     rows = _pieces(run, length) if until is None else _pieces_until(run, until, task_bytes)
     pieces = [*rows, run.in_flight()]
     columns = {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
-    return Trace(**columns, metadata=_facts(run, fleet, plan, start, seed, scenario, complete=True))
+    return Trace(**columns, metadata=facts_of(run, fleet, plan, start, seed, scenario, complete=True))
 
 
 def simulate_to_file(
@@ -104,7 +104,7 @@ def simulate_to_file(
                 break
         complete = run.steps >= steps
         writer.write(run.in_flight())
-        writer.metadata = _facts(run, fleet, plan, start, seed, scenario, complete)
+        writer.metadata = facts_of(run, fleet, plan, start, seed, scenario, complete)
     return complete
 
 
@@ -124,9 +124,10 @@ def _pieces_until(run: Runner, time: float, task_bytes: int) -> Iterator[Columns
         yield piece
 
 
-def _facts(
-    run: Runner, fleet: Fleet, plan: Plan, start: str, seed: int, scenario: Scenario | None, complete: bool
+def facts_of(
+    run: Any, fleet: Fleet, plan: Plan, start: str, seed: int, scenario: Scenario | None, complete: bool
 ) -> dict[str, Any]:
+    """Return the metadata of a trace; `run` has the name of its engine, what `prob` holds, and its steps."""
     return {
         "origin": "simulated",
         "engine": run.name,

@@ -15,6 +15,7 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan, plan_for
 from sojourn.random import START, keys
 from sojourn.scenario import Scenario
+from sojourn.timing.dispatch.conducted import Conducted, conducted
 from sojourn.timing.dispatch.without_queues import Scratch, WithoutQueues
 from sojourn.timing.shares import KNOWN, Shares, as_dispatched, as_served
 from sojourn.timing.simulate import drive, jump_chain, one_each
@@ -74,6 +75,8 @@ def runner(
             raise InvalidInput(
                 f"the jump chain simulates only routed tasks, got {scene.dispatcher.name}; use engine auto"
             )
+        if isinstance(scene.dispatcher.kind, Conducted):
+            return _Conducted(fleet, plan, scene, mine, rng)
         return _Rounds(fleet, plan, scene, mine)
     scene.dispatcher.kind.check(fleet, plan)
     held = as_dispatched(plan, scene)
@@ -377,6 +380,52 @@ class _Rounds:
             "dispatched_step": tasks["dispatched_step"].copy(),
             **_unfinished(size),
         }
+
+
+class _Conducted:
+    """A dispatcher that drives the event engine itself."""
+
+    prob = DRAWN
+
+    def __init__(
+        self, fleet: Fleet, plan: Plan, scene: Scenario, mine: NDArray[np.uint64], rng: np.random.Generator
+    ) -> None:
+        kind = scene.dispatcher.kind
+        assert isinstance(kind, Conducted)
+        self._kind, self.name = kind, kind.name
+        self._engine, self._memory = conducted(kind, fleet, plan, scene, mine, rng)
+        self._sums = jump_chain.tally(fleet.groups, 2, 1)
+        self._times = drive.stays(fleet.groups)
+
+    @property
+    def steps(self) -> int:
+        return int(self._engine.world["step"][0])
+
+    @property
+    def _clock(self) -> float:
+        return float(self._engine.world["clock"][0])
+
+    def tally(self, steps: int, sums: Tally, times: drive.Stays, stop: Event | None = None) -> float:
+        before, last = self._clock, self.steps + steps
+        while self.steps < last and not _set(stop):
+            left = min(last - self.steps, _PIECE)
+            self._kind.play(self._engine, self._memory, sums, times, drive.task_rows(0), left, before)
+        drive.close(self._engine, sums, self._clock - before)
+        return self._clock - before
+
+    def rows(self, steps: int, stop: Event | None = None) -> Columns:
+        pieces = [drive.task_rows(0)._asdict()]
+        last = self.steps + steps
+        while self.steps < last and not _set(stop):
+            left = min(last - self.steps, _PIECE)
+            out = drive.task_rows(left + 4 * self._engine.slots.size)
+            _, filled = self._kind.play(self._engine, self._memory, self._sums, self._times, out, left, self._clock)
+            pieces.append({key: column[:filled].copy() for key, column in out._asdict().items()})
+        return {key: np.concatenate([piece[key] for piece in pieces]) for key in COLUMNS}
+
+    def in_flight(self) -> Columns:
+        held = self._kind.in_flight(self._engine, self._memory)
+        return drive.in_flight(self._engine._replace(slots=self._engine.slots[held]))
 
 
 def _set(stop: Event | None) -> bool:
