@@ -147,6 +147,7 @@ def test_drawn_examples_tell_how_far_the_loss_may_be_off():
     assert binomtest(hits, 60, 0.95).pvalue > 0.001
 
 
+@pytest.mark.slow
 def test_curvature_from_drawn_examples_lies_between_its_bounds(fleet):
     data = "logistic(examples=400, dimension=6, shift=0)"
     problem = load_problem(data)
@@ -220,6 +221,7 @@ def check_coverage(case, many, doubt):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_the_truth_as_often_as_they_say(case):
     rows = check_coverage(case, many=80, doubt=0.001)
@@ -454,6 +456,7 @@ def test_heterogeneity_of_a_network_is_that_of_its_clients_whole_gradients(fleet
     assert first.gradient2 == pytest.approx(float(stack.mean(0).square().sum()), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything(fleet):
     one, two, other = (measured(fleet, partition="classes(k=2)", seed=seed, steps=30) for seed in (1, 1, 2))
     assert one == two
@@ -604,6 +607,7 @@ def test_where_a_batch_is_all_that_a_client_holds_no_noise_is_measured(fleet, tm
     assert land.heterogeneity > 0
 
 
+@pytest.mark.slow
 def test_clients_with_little_data_have_no_noise_and_others_have(fleet):
     found = measured(fleet, partition="iid(sizes=power(exponent=1.5, least=10))", batch_size=40, steps=30)
     assert 0 < found.still < 10
@@ -637,6 +641,7 @@ def as_of_old(text):
     return "\n".join(kept)
 
 
+@pytest.mark.slow
 def test_a_file_without_a_landscape_still_yields_one_from_its_points(fleet, tmp_path):
     found = measured(fleet, steps=30)
     found.save(tmp_path / "new.toml")

@@ -302,7 +302,7 @@ def test_fedasync_drops_what_is_too_stale():
     [
         (AsyncSGD, {"server": ServerStep(), "assignment": "random", "steps": "constant"}, False),
         (GeneralizedAsyncSGD, {"server": ServerStep(), "size": 1, "steps": "constant"}, True),
-        (FedAvg, {"server_step_size": 1.0, "weights": "objective", "interaction": 0.0}, True),
+        (FedAvg, {"server": ServerStep(), "server_step_size": 1.0, "weights": "objective", "interaction": 0.0}, True),
         (
             FedBuff,
             {
@@ -312,6 +312,7 @@ def test_fedasync_drops_what_is_too_stale():
                 "staleness": "none",
                 "distinct": False,
                 "dispatch": "idle",
+                "combine": "mean",
             },
             False,
         ),

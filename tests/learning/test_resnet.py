@@ -115,8 +115,8 @@ def test_a_shortcut_without_parameters_keeps_every_other_pixel():
     ],
 )
 def test_two_stacked_models_give_what_each_gives(text):
-    models = [made(text, seed) for seed in (1, 2)]
-    x, y = seeded(2, 5, 3, 32, 32), torch.tensor([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
+    models = [made(text, seed).double() for seed in (1, 2)]
+    x, y = seeded(2, 5, 3, 32, 32).double(), torch.tensor([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
     params, buffers = stack_module_state(models)
 
     def loss(one, others, x, y):

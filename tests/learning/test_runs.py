@@ -54,6 +54,7 @@ def _abandon(config: TrainConfig, folder: Path, at: int, resume: bool = True) ->
         train(config, folder, resume, checkpoint_every=10, progress=look)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -452,6 +453,7 @@ def test_what_an_own_model_has_frozen_stays_frozen_and_resumes_to_the_same_bits(
     assert not torch.equal(whole["4.weight"], built["4.weight"])
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_train_in_one_folder(fleet, tmp_path) -> None:
     def intrude(done: int, total: int, facts: dict) -> None:
         if done >= 60:

@@ -11,7 +11,13 @@ A failing check raises `CheckFailed`, an AssertionError that says which property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOME = {"check_algorithm": "algorithm", "check_law": "law", "check_dispatcher": "dispatcher", "CheckFailed": "failure"}
+_HOME = {
+    "check_algorithm": "algorithm",
+    "check_wrapper": "wrapper",
+    "check_law": "law",
+    "check_dispatcher": "dispatcher",
+    "CheckFailed": "failure",
+}
 __all__ = list(_HOME)  # loaded when first used: algorithms need torch, laws do not
 
 if TYPE_CHECKING:
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     from sojourn.testing.dispatcher import check_dispatcher as check_dispatcher
     from sojourn.testing.failure import CheckFailed as CheckFailed
     from sojourn.testing.law import check_law as check_law
+    from sojourn.testing.wrapper import check_wrapper as check_wrapper
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Setting
+from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting, local_work_of
 from sojourn.learning.algorithms.table import FACTS, checked
 from sojourn.learning.data.synthetic import Quadratic, quadratic
 from sojourn.learning.execute.flat_model import FlatModel
@@ -31,7 +31,7 @@ from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.store import Store
 from sojourn.plan import Plan
 from sojourn.timing.simulate.record import simulate
-from sojourn.trace import Trace
+from sojourn.trace import DROPPED, Trace
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
 WORK = Local(steps=2, batch_size=4, step_size=0.1)
@@ -99,6 +99,7 @@ def case_of(algorithm: Algorithm, local: Local, steps: int, concurrency: int | N
     away = replace(around.dataset, train_x=around.dataset.train_x + np.float32(2))
     problem = Quadratic(away, around.curvature)
     given = Plan.weighted(FLEET, (1.0, 2.0), concurrency or FLEET.clients)
+    local = local_work_of(algorithm, local)
     plan, scenario = algorithm.timing(FLEET, given, local)
     trace = simulate(FLEET, plan, steps, seed=3, scenario=scenario, start="even", engine="events")
     return Case(algorithm, problem, Setting(FLEET, plan, np.full(6, 1 / 6), local), trace)
@@ -111,7 +112,7 @@ class Story:
         self.kept: list[tuple[Tensor, Tensor]] = []
         self.changed: list[str] = []
         self.infos: list[tuple[Info, Arrival]] = []
-        self.dispatched = 0
+        self.sent: list[Sent] = []
         self.versions: list[int] = []
         self.path: list[Tensor] = []
         self.most_held = 0
@@ -134,8 +135,8 @@ class Story:
             return result
 
         def counted(state: Any, client: int) -> Any:
-            self.dispatched += 1
-            return send(state, client)
+            self.sent.append(send(state, client))
+            return self.sent[-1]
 
         return SimpleNamespace(apply=noted, send=counted, **facts, **calls)
 
@@ -222,6 +223,9 @@ def gradients_add_up(case: Case) -> None:
     used = sum(arrival.update.steps for info, arrival in story.infos if info.used)
     unused = sum(arrival.update.steps for info, arrival in story.infos if not info.used)
     tally = story.replay.tally
+    cancelled = [case.trace.client[case.trace.fate == DROPPED], case.trace.work[case.trace.fate == DROPPED]]
+    federation = case.federation()
+    unused += sum(federation.steps_of(client, work) for client, work in zip(*cancelled, strict=True) if work)
     assert (tally.gradients, tally.unused) == (used + unused, unused)
     assert used > 0, "no update was used: Info.used must be true where an update enters the model"
 
@@ -232,7 +236,10 @@ def bits_add_up(case: Case) -> None:
     tally = case.story.replay.tally
     assert down > 0, f"bits_each_way must be positive, got {down} down"
     assert up > 0, f"bits_each_way must be positive, got {up} up"
-    assert (tally.bits_up, tally.bits_down) == (up * case.steps, down * case.story.dispatched)
+    sent = sum(down if one.bits is None else one.bits for one in case.story.sent)
+    back = [arrival.update.bits for _, arrival in case.story.infos]
+    assert all(own is None or own >= 0 for own in back), "the bits of an update must not be negative"
+    assert (tally.bits_up, tally.bits_down) == (sum(up if one is None else one for one in back), sent)
 
 
 def waves_agree(case: Case) -> None:

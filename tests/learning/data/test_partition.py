@@ -19,6 +19,7 @@ texts = st.one_of(
     st.builds("classes(k={})".format, st.integers(1, 4)),
     st.builds("dirichlet(alpha={}, least={})".format, st.floats(1e-3, 100), st.integers(1, 3)),
     st.builds("shards(k={})".format, st.integers(1, 4)),
+    st.builds("by-speed(k={}, slow={}, alone={})".format, st.integers(1, 3), st.integers(0, 4), st.integers(1, 2)),
 )
 
 
@@ -39,7 +40,7 @@ def test_every_example_is_dealt_exactly_once_to_clients_that_all_hold_some(text,
     assert partition(text, labels, clients, seed).hash == dealt.hash
 
 
-@pytest.mark.parametrize("text", ["iid", "iid(sizes=power)", "classes(k=3)", "dirichlet", "shards"])
+@pytest.mark.parametrize("text", ["iid", "iid(sizes=power)", "classes(k=3)", "dirichlet", "shards", "by-speed"])
 def test_another_seed_deals_otherwise(text):
     assert len({partition(text, TEN_CLASSES, 20, seed).hash for seed in range(10)}) == 10
 
@@ -112,6 +113,19 @@ def test_with_shards_every_client_gets_k_runs_of_the_sorted_examples():
     assert (table.sum(axis=1) == 30).all()
 
 
+def test_by_speed_some_classes_are_held_by_the_last_clients_alone():
+    table = partition("by-speed(k=2, slow=6, alone=3)", TEN_CLASSES, 20, seed=1).table(TEN_CLASSES, 10)
+    rare = table[:14].sum(axis=0) == 0
+    assert rare.sum() == 3
+    assert (table[14:, rare] > 0).any(axis=1).all()  # each of the last holds one of them
+    assert ((table > 0).sum(axis=1)[14:] == 2).all()
+
+
+def test_by_speed_half_of_the_clients_are_slow_unless_said_otherwise():
+    table = partition("by-speed", TEN_CLASSES, 20, seed=1).table(TEN_CLASSES, 10)
+    assert (table[:10].sum(axis=0) == 0).sum() == 3
+
+
 def test_the_smaller_alpha_the_fewer_classes_a_client_holds():
     labels = np.repeat(np.arange(10), 600)
     held = [
@@ -153,7 +167,7 @@ def test_the_natural_partition_is_the_owners():
     ("text", "labels", "clients", "message"),
     [
         ("idd", 20, 2,
-         "partition must be one of iid, classes, dirichlet, shards, natural, got 'idd'; did you mean iid?"),
+         "partition must be one of iid, classes, dirichlet, shards, by-speed, natural, got 'idd'; did you mean iid?"),
         ("iid", 20, 21, "partition iid: clients must be at least 1 and at most the 20 examples, got 21"),
         ("iid", 20, 0, "partition iid: clients must be at least 1 and at most the 20 examples, got 0"),
         ("iid(k=2)", 20, 2, "partition iid: options are sizes, got 'k=2'"),
@@ -176,6 +190,18 @@ def test_the_natural_partition_is_the_owners():
          "partition dirichlet: least must be at least 1 and, for 2 clients, within the 20 examples, got 11"),
         ("shards(k=0)", 20, 2, "partition shards: k must be at least 1 and 2 * k at most the 20 examples, got 0"),
         ("shards(k=11)", 20, 2, "partition shards: k must be at least 1 and 2 * k at most the 20 examples, got 11"),
+        ("by-speed(alone=0)", 20, 4,
+         "partition by-speed: alone and k must be at least 1 and together at most 10, the number of classes, "
+         "got alone=0 and k=2"),
+        ("by-speed(alone=8, k=3)", 20, 10,
+         "partition by-speed: alone and k must be at least 1 and together at most 10, the number of classes, "
+         "got alone=8 and k=3"),
+        ("by-speed(slow=2)", 20, 4,
+         "partition by-speed: slow must be at least alone=3 and less than the 4 clients, got 2"),
+        ("by-speed(slow=4)", 20, 4,
+         "partition by-speed: slow must be at least alone=3 and less than the 4 clients, got 4"),
+        ("by-speed(k=1, alone=1)", 20, 10,
+         "partition by-speed: class 7 has 2 examples for 5 holders; lower k or the number of clients"),
         ("natural", 20, 2, "partition natural needs a dataset whose examples have owners, this one has none; use iid"),
     ],
 )  # fmt: skip

@@ -61,12 +61,21 @@ class AsyncSGD(Standard):
     sends = "gradient"
     needs_sent = False
     corrects = True
+    family = "per-arrival gradient"
+    waits_for = "nobody"
+    server_memory = "1 model"
+    reference = "Koloskova et al., NeurIPS 2022"
 
     def __post_init__(self) -> None:
         if self.assignment not in ASSIGNMENTS:
             raise InvalidInput(f"asyncsgd: assignment must be one of {', '.join(ASSIGNMENTS)}, got '{self.assignment}'")
         if self.steps not in STEPS:
             raise InvalidInput(f"asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
+
+    @property
+    def unbiased(self) -> bool:
+        """Fast clients count more under pure assignment, and where stale gradients count less."""
+        return self.assignment != "pure" and self.steps == "constant"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Sample uniformly, whatever the plan's sampling; keep the plan's concurrency."""

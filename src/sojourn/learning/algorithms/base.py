@@ -11,6 +11,10 @@ state:
     apply(state, arrival) -> (state, info)      when an update has come back
     tick(state)           -> state              when a round or period of the server ends
     timing(fleet, plan, local) -> (plan, scenario)   the timing that it needs
+    local_steps(state, client) -> number        the local steps of a client's next task, where it sets them
+    local_work(local)     -> local              the local work that it needs, such as a proximal term
+
+It also says what kind of method it is (`family` and the facts after it), which `sojourn algorithms` prints.
 
 Tensors are never changed in place, because a model in flight is a reference to the tensor that was sent. `state.params`
 is the server's model. The state and a client's memory consist of tensors, numbers, None, tuples, NamedTuples and dicts
@@ -30,6 +34,8 @@ from sojourn.plan import Plan
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.types import Floats
 
+NOT_SAID = "not stated"
+
 
 @storable("sent")
 class Sent(NamedTuple):
@@ -39,6 +45,8 @@ class Sent(NamedTuple):
     """The model."""
     version: int
     """Number of changes of the server's model so far."""
+    bits: int | None = None
+    """Bits that it takes on the way; None = as many as `bits_each_way` says, 0 = the client has this model already."""
 
 
 class Arrival(NamedTuple):
@@ -129,6 +137,10 @@ class Algorithm(Protocol):
         """
 
     @property
+    def sets_steps(self) -> bool:
+        """Whether the algorithm sets the local steps of each task by its state, so that timing depends on the model."""
+
+    @property
     def corrects(self) -> bool:
         """Whether the algorithm multiplies updates by `Arrival.factor`, so that a plan can set the correction."""
 
@@ -157,12 +169,57 @@ class Algorithm(Protocol):
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Return the plan and scenario that the algorithm needs: whom to sample, and how to dispatch tasks."""
 
+    def local_steps(self, state: Any, client: int) -> int | None:
+        """Return the local steps of the client's next task; None = as many as the run says."""
+
+    def local_work(self, local: Local) -> Local:
+        """Return the local work that the algorithm needs, from that of the run."""
+
     def bits_each_way(self, size: int) -> tuple[int, int]:
-        """Return the bits of a model of `size` parameters on its way to a client, and of an update on its way back."""
+        """Return the bits of a model of `size` parameters on its way to a client, and of an update on its way back;
+        `Sent.bits` and `Update.bits` may say otherwise for a single task.
+        """
 
 
 class Standard:
     """Base with what most algorithms do: the plan routes tasks, clients get the model, a parameter takes 32 bits."""
+
+    @property
+    def family(self) -> str:
+        """Kind of method: what the server acts on."""
+        return NOT_SAID
+
+    @property
+    def waits_for(self) -> str:
+        """What the server waits for before it changes its model."""
+        return NOT_SAID
+
+    @property
+    def client_keeps(self) -> str:
+        """What a client keeps from one task to the next."""
+        return NOT_SAID if self.remembers else "nothing"
+
+    @property
+    def server_memory(self) -> str:
+        """Most tensors as large as a model in the state, with plain SGD at the server: `n + 2 models`."""
+        return NOT_SAID
+
+    @property
+    def unbiased(self) -> bool | None:
+        """Whether one local step per task and small steps lead to the optimum, whatever the clients' speeds; None =
+        not checked.
+        """
+        return None
+
+    @property
+    def waves(self) -> bool:
+        """Whether tasks in flight can be computed together, ahead of time; not where timing depends on the model."""
+        return True
+
+    @property
+    def reference(self) -> str:
+        """Where the method was published."""
+        return NOT_SAID
 
     remembers = False
     weighs = False
@@ -170,6 +227,7 @@ class Standard:
     correction = 0.0
     uses_prob = False
     needs_sent = True
+    sets_steps = False
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Draw clients by the plan, and let tasks queue."""
@@ -191,9 +249,28 @@ class Standard:
         """Do nothing."""
         return state
 
+    def local_steps(self, state: Any, client: int) -> int | None:
+        """Leave the local steps to the run."""
+        return None
+
+    def local_work(self, local: Local) -> Local:
+        """Leave the local work as it is."""
+        return local
+
     def bits_each_way(self, size: int) -> tuple[int, int]:
         """Return 32 bits per parameter each way."""
         return 32 * size, 32 * size
+
+
+def local_work_of(algorithm: Algorithm, local: Local) -> Local:
+    """Return the local work that an algorithm needs; one that does not say takes that of the run."""
+    own = getattr(algorithm, "local_work", None)
+    return local if own is None else own(local)
+
+
+def everybody(fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
+    """Return the timing in which every client always has one task: the next goes to the client that has finished."""
+    return Plan.uniform(fleet, fleet.clients, plan.step_size), queued("pure", local)
 
 
 def queued(dispatcher: str, local: Local) -> Scenario:

@@ -66,6 +66,11 @@ class Favano(Standard):
 
     name = "favano"
     sends = "delta"
+    family = "periodic"
+    waits_for = "its next call"
+    server_memory = "2 models"
+    unbiased = True
+    reference = "Leconte et al., ICASSP 2024"
 
     def __post_init__(self) -> None:
         if self.reweighting not in ("stochastic", "deterministic"):

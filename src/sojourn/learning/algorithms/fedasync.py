@@ -59,6 +59,10 @@ class FedAsync(Standard):
     name = "fedasync"
     sends = "delta"
     corrects = True
+    family = "per-arrival model mix"
+    waits_for = "nobody"
+    server_memory = "1 model"
+    reference = "Xie et al., arXiv 1903.03934"
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
@@ -72,6 +76,11 @@ class FedAsync(Standard):
             raise InvalidInput(f"fedasync: most must not be negative, got {self.most}")
         if self.dispatch not in ("idle", "pure", "routed"):
             raise InvalidInput(f"fedasync: dispatch must be idle, pure or routed, got '{self.dispatch}'")
+
+    @property
+    def unbiased(self) -> bool:
+        """Among idle clients the fast ones come more often; the share of a stale model is smaller."""
+        return self.dispatch == "routed" and self.staleness == "constant"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""

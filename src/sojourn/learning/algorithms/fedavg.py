@@ -7,12 +7,12 @@ the weight in the objective (`weights="objective"`), or 1 (`weights="equal"`). e
 average.
 
 Special case: with s = n and K = 1 it is gradient descent with minibatches. A round takes as long as its slowest client,
-plus `interaction`.
+plus `interaction`. With momentum, Adam or Yogi at the server (`server`) it is FedAvgM, FedAdam or FedYogi.
 
 McMahan, Moore, Ramage, Hampson, Aguera y Arcas, AISTATS 2017, Algorithm 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
 from sojourn.learning.replay.local import Local
+from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
 from sojourn.scenario import Dispatcher, Scenario
@@ -36,12 +37,15 @@ class State(NamedTuple):
     version: int
     total: Tensor | None
     mass: float
+    memory: ServerMemory = ServerMemory()
 
 
 @dataclass(frozen=True)
 class FedAvg(Standard):
     """Federated averaging: rounds in which the server waits for all clients and averages their models."""
 
+    server: ServerStep = field(default_factory=ServerStep)
+    """How the server steps along the mean update, at `server_step_size`."""
     server_step_size: float = 1.0
     """eta_g."""
     weights: str = "objective"
@@ -52,6 +56,11 @@ class FedAvg(Standard):
     name = "fedavg"
     sends = "delta"
     weighs = True
+    family = "rounds"
+    waits_for = "all clients of a round"
+    server_memory = "2 models"
+    unbiased = True
+    reference = "McMahan et al., AISTATS 2017"
 
     def __post_init__(self) -> None:
         if self.weights not in ("objective", "equal"):
@@ -83,5 +92,6 @@ class FedAvg(Standard):
         """Average the round."""
         if state.total is None:
             return state
-        params = torch.add(state.params, state.total, alpha=self.server_step_size / state.mass)
-        return State(params, state.version + 1, None, 0.0)
+        factor = -1.0 / state.mass
+        memory, params = self.server.step(state.memory, state.params, state.total, factor, self.server_step_size)
+        return State(params, state.version + 1, None, 0.0, memory)

@@ -5,7 +5,8 @@
 Z is the buffer size, Delta_j the model after K local steps minus the model sent, tau_j the number of changes of the
 server's model since then, s(tau) is 1 (`none`) or (1 + tau)^(-1/2) (`root`), and eta_g is the server step size. The sum
 is divided by Z, not by the sum of the weights. A correction multiplies each update (see `sojourn.correction`); by
-default there is none.
+default there is none. `combine` puts another combination of the weighted updates in the place of their mean, against
+clients that lie: see `sojourn.learning.combine`. With the mean the buffer takes one model of memory, else Z.
 
 Special cases: with Z = 1, K = 1, eta_g = 1 and no staleness weight it is AsyncSGD with the local step size as its step
 size, under the same dispatcher. With Z = n, if all clients start together and none gets a new task before the buffer is
@@ -19,14 +20,14 @@ Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, AISTATS 2022, Algorithm 1.
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
@@ -34,15 +35,16 @@ from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 
 
-@storable("fedbuff.state")
+@storable("fedbuff.state", renamed={"total": "held"})
 class State(NamedTuple):
-    """The server's model, the buffer's sum, and who is in it."""
+    """The server's model, the buffer, who is in it, and what the last one gave, if that is needed."""
 
     params: Tensor
     version: int
     memory: ServerMemory
-    total: Tensor | None
+    held: Any
     members: tuple[int, ...]
+    last: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,16 @@ class FedBuff(Standard):
     """Whether to refuse an update of a client that already has one in the buffer."""
     dispatch: str = "idle"
     """Who gets the next task: idle or routed."""
+    combine: str = "mean"
+    """How the updates of a buffer become one: mean, median, trimmed(share=0.1), clipping(radius=1)."""
 
     name = "fedbuff"
     sends = "delta"
     needs_sent = False
     corrects = True
+    family = "buffered"
+    waits_for = "a full buffer"
+    reference = "Nguyen et al., AISTATS 2022"
 
     def __post_init__(self) -> None:
         if not (isfinite(self.server_step_size) and self.server_step_size > 0):
@@ -76,6 +83,17 @@ class FedBuff(Standard):
             raise InvalidInput(f"fedbuff: staleness must be none or root, got '{self.staleness}'")
         if self.dispatch not in ("idle", "routed"):
             raise InvalidInput(f"fedbuff: dispatch must be idle or routed, got '{self.dispatch}'")
+        combination(self.combine)
+
+    @property
+    def server_memory(self) -> str:
+        """The model, and the sum of the buffer."""
+        return "2 models" if self.size > 1 else "1 model"
+
+    @property
+    def unbiased(self) -> bool:
+        """Among idle clients the fast ones come more often; the weight `root` lets slow ones count less."""
+        return self.dispatch == "routed" and self.staleness == "none"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""
@@ -96,10 +114,11 @@ class FedBuff(Standard):
         tau = state.version - arrival.sent.version
         factor = 1.0 if self.staleness == "none" else (1.0 + tau) ** -0.5
         factor *= arrival.factor
-        delta = arrival.update.as_delta()
-        total = delta * factor if state.total is None else torch.add(state.total, delta, alpha=factor)
+        rule = combination(self.combine)
+        held = rule.add(state.held, arrival.update.as_delta(), factor)
         members = (*state.members, arrival.client)
         if len(members) < self.size:
-            return state._replace(total=total, members=members), Info()
-        memory, params = self.server.step(state.memory, state.params, total, -1.0 / self.size, self.server_step_size)
-        return State(params, state.version + 1, memory, None, ()), Info()
+            return state._replace(held=held, members=members), Info()
+        vector, share = rule.combined(held, self.size, state.last)
+        memory, params = self.server.step(state.memory, state.params, vector, -share, self.server_step_size)
+        return State(params, state.version + 1, memory, None, (), vector if rule.follows else None), Info()

@@ -63,12 +63,29 @@ class GeneralizedAsyncSGD(Standard):
     needs_sent = False
     corrects = True
     correction = 1.0
+    family = "per-arrival gradient"
+    reference = "Leconte et al., AISTATS 2024"
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise InvalidInput(f"generalized-asyncsgd: size must be at least 1, got {self.size}")
         if self.steps not in STEPS:
             raise InvalidInput(f"generalized-asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
+
+    @property
+    def waits_for(self) -> str:
+        """Nobody, or as many gradients as it collects."""
+        return "nobody" if self.size == 1 else "a full buffer"
+
+    @property
+    def server_memory(self) -> str:
+        """The model, and the sum of what is collected."""
+        return "1 model" if self.size == 1 else "2 models"
+
+    @property
+    def unbiased(self) -> bool:
+        """The weights correct for how often clients arrive; adaptive steps make stale gradients count less."""
+        return self.steps == "constant"
 
     def init(self, params: Tensor, setting: Setting) -> State:
         """Start from the first model, with nothing collected."""

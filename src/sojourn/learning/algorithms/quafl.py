@@ -65,6 +65,12 @@ class Quafl(Standard):
     name = "quafl"
     sends = "delta"
     remembers = True
+    family = "periodic"
+    waits_for = "its next call"
+    client_keeps = "its model"
+    server_memory = "3 models"
+    unbiased = False
+    reference = "Zakerinia et al., arXiv 2206.10032"
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 32:

@@ -5,20 +5,38 @@ from functools import partial
 from typing import Any
 
 from sojourn.errors import InvalidInput
+from sojourn.learning.algorithms.aafl import Aafl
+from sojourn.learning.algorithms.ace import Ace
+from sojourn.learning.algorithms.asgrad import AsGrad
+from sojourn.learning.algorithms.aso_fed import AsoFed
+from sojourn.learning.algorithms.asyncfeded import AsyncFedED
 from sojourn.learning.algorithms.asyncsgd import AsyncSGD
 from sojourn.learning.algorithms.base import Algorithm
+from sojourn.learning.algorithms.ca2fl import Ca2fl
+from sojourn.learning.algorithms.delay_adaptive import DelayAdaptive
+from sojourn.learning.algorithms.fadas import Fadas
 from sojourn.learning.algorithms.favano import Favano
+from sojourn.learning.algorithms.fedasmu import FedAsmu
 from sojourn.learning.algorithms.fedasync import FedAsync
 from sojourn.learning.algorithms.fedavg import FedAvg
 from sojourn.learning.algorithms.fedbuff import FedBuff
+from sojourn.learning.algorithms.fedcompass import FedCompass
+from sojourn.learning.algorithms.fedfix import FedFix
+from sojourn.learning.algorithms.fedprox import FedProx
 from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
+from sojourn.learning.algorithms.ia2sgd import Ia2sgd
+from sojourn.learning.algorithms.malenia import Malenia
 from sojourn.learning.algorithms.quafl import Quafl
+from sojourn.learning.algorithms.rennala import Rennala
+from sojourn.learning.algorithms.ringleader import Ringleader
+from sojourn.learning.algorithms.ringmaster import Ringmaster
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.own_code import names_code, own_call
 from sojourn.text import parse_choice
 
 FACTS = ("name", "sends", "remembers", "weighs", "uses_prob", "corrects", "correction")
 CALLS = ("init", "send", "start", "finish", "apply", "tick", "timing", "bits_each_way")
+SAID = ("family", "waits_for", "client_keeps", "server_memory", "reference")  # texts; an own class may leave them out
 ALGORITHMS: dict[str, Any] = {
     "generalized-asyncsgd": GeneralizedAsyncSGD,
     "asyncsgd": AsyncSGD,
@@ -27,6 +45,23 @@ ALGORITHMS: dict[str, Any] = {
     "favano": Favano,
     "quafl": Quafl,
     "fedasync": FedAsync,
+    "rennala": Rennala,
+    "malenia": Malenia,
+    "ringmaster": Ringmaster,
+    "asgrad": AsGrad,
+    "aafl": Aafl,
+    "fedfix": FedFix,
+    "fedcompass": FedCompass,
+    "asyncfeded": AsyncFedED,
+    "delay-adaptive": DelayAdaptive,
+    "ringleader": Ringleader,
+    "ia2sgd": Ia2sgd,
+    "ace": Ace,
+    "ca2fl": Ca2fl,
+    "fadas": Fadas,
+    "fedasmu": FedAsmu,
+    "aso-fed": AsoFed,
+    "fedprox": FedProx,
 }
 
 
@@ -66,6 +101,11 @@ def checked(made: Any, text: str) -> Algorithm:
             f"algorithm {text}: {type(made).__name__} must define {', '.join(missing)}; "
             "inherit from sojourn.algorithms.Standard to get what most algorithms do"
         )
+    for key in SAID:
+        if not isinstance(getattr(made, key, ""), str):
+            raise InvalidInput(f"algorithm {text}: {key} must be a text, got {getattr(made, key)!r}")
+    if getattr(made, "unbiased", None) not in (True, False, None):
+        raise InvalidInput(f"algorithm {text}: unbiased must be true, false or none, got {made.unbiased!r}")
     if made.sends not in ("gradient", "delta"):
         raise InvalidInput(f"algorithm {text}: sends must be 'gradient' or 'delta', got '{made.sends}'")
     found: Algorithm = made

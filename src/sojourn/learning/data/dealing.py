@@ -4,6 +4,7 @@ iid         at random, in equal parts (to within one) or in sizes that follow a 
 classes     each client holds k classes, drawn at random; a class is dealt evenly to its holders
 dirichlet   each class is cut among the clients in proportions drawn from a symmetric Dirichlet law
 shards      sorted by class and cut into clients * k equal shards; each client gets k random shards
+by-speed    each client holds k classes, and some classes are held by the last clients of the fleet alone
 """
 
 import math
@@ -73,13 +74,17 @@ def classes(labels: Labels, clients: int, rng: np.random.Generator, k: int = 7) 
     for kind in range(kinds.size):
         holders = rng.permutation(np.flatnonzero(holds[:, kind]))
         examples = rng.permutation(np.flatnonzero(label == kind))
-        if examples.size < holders.size:
-            raise InvalidInput(
-                f"partition classes: class {kinds[kind]} has {examples.size} examples for {holders.size} holders; "
-                "lower k or the number of clients"
-            )
+        _check_holders("classes", kinds[kind], examples.size, holders.size)
         owner[examples] = np.resize(holders, examples.size)  # in turn
     return owner
+
+
+def _check_holders(name: str, kind: Any, examples: int, holders: int) -> None:
+    if examples < holders:
+        raise InvalidInput(
+            f"partition {name}: class {kind} has {examples} examples for {holders} holders; "
+            "lower k or the number of clients"
+        )
 
 
 def _drawn_classes(kinds: int, clients: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -139,6 +144,47 @@ def shards(labels: Labels, clients: int, rng: np.random.Generator, k: int = 2) -
     return owner
 
 
+def by_speed(
+    labels: Labels, clients: int, rng: np.random.Generator, k: int = 2, slow: int = 0, alone: int = 3
+) -> Integers:
+    """Deal so that data depends on speed: `alone` classes are held by the last `slow` clients and by nobody else.
+
+    Put the slowest clients last in the fleet; `slow` = 0 means half of them. Each client holds k classes. The first
+    clients draw theirs among the common classes; the last ones draw one among those that only they have, and the others
+    among all that are left. Which classes these are is drawn too. A class is dealt evenly to the clients that hold it.
+    """
+    kinds, label = np.unique(labels, return_inverse=True)
+    slow = slow or clients // 2
+    if not 1 <= alone < kinds.size or not 1 <= k <= kinds.size - alone:
+        raise InvalidInput(
+            f"partition by-speed: alone and k must be at least 1 and together at most {kinds.size}, the number of "
+            f"classes, got alone={alone} and k={k}"
+        )
+    if not alone <= slow < clients:
+        raise InvalidInput(
+            f"partition by-speed: slow must be at least alone={alone} and less than the {clients} clients, got {slow}"
+        )
+    order = rng.permutation(kinds.size)
+    rare, common = order[:alone], order[alone:]
+    holds = np.zeros((clients, kinds.size), dtype=np.bool_)
+    for client in range(clients):
+        if client < clients - slow:
+            mine = rng.choice(common, k, replace=False).tolist()
+        else:
+            own = rare[client % alone]  # in turn, so that none is left out
+            mine = [own, *rng.choice(np.setdiff1d(order, [own]), k - 1, replace=False).tolist()]
+        holds[client, mine] = True
+    for left in np.flatnonzero(~holds.any(axis=0)):  # a common class that nobody drew goes to a fast client
+        holds[rng.integers(clients - slow), left] = True
+    owner = np.empty(label.size, dtype=np.int64)
+    for kind in range(kinds.size):
+        examples = rng.permutation(np.flatnonzero(label == kind))
+        holders = rng.permutation(np.flatnonzero(holds[:, kind]))
+        _check_holders("by-speed", kinds[kind], examples.size, holders.size)
+        owner[examples] = np.resize(holders, examples.size)  # in turn
+    return owner
+
+
 def _check_least(what: str, least: int, examples: int, clients: int) -> None:
     if least < 1 or least * clients > examples:
         raise InvalidInput(
@@ -151,4 +197,5 @@ DEALERS: dict[str, tuple[Callable[..., Integers], Options]] = {
     "classes": (classes, {"k": int}),
     "dirichlet": (dirichlet, {"alpha": float, "least": int}),
     "shards": (shards, {"k": int}),
+    "by-speed": (by_speed, {"k": int, "slow": int, "alone": int}),
 }

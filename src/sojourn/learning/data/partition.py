@@ -106,10 +106,10 @@ class Partition:
 def partition(text: str, labels: ArrayLike, clients: int, seed: int, owner: ArrayLike | None = None) -> Partition:
     """Deal the examples with these labels to the clients, and return the Partition; the same seed gives the same one.
 
-    The text is `iid`, `iid(sizes=power(exponent=1.5, least=10))`, `classes(k=7)`, `dirichlet(alpha=0.3, least=10)` or
-    `shards(k=2)` (see `sojourn.learning.data.dealing`), `natural` (by the dataset's `owner`), or your own
-    `package.module:function(key=value)`, which is called with the labels, the number of clients and a NumPy generator,
-    and returns the client of each example.
+    The text is `iid`, `iid(sizes=power(exponent=1.5, least=10))`, `classes(k=7)`, `dirichlet(alpha=0.3, least=10)`,
+    `shards(k=2)` or `by-speed(k=2, slow=50, alone=3)` (see `sojourn.learning.data.dealing`), `natural` (by the
+    dataset's `owner`), or your own `package.module:function(key=value)`, which is called with the labels, the number of
+    clients and a NumPy generator, and returns the client of each example.
 
     >>> partition("shards(k=1)", [0, 1, 0, 1], clients=2, seed=0).table([0, 1, 0, 1], classes=2)
     array([[0, 2],

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from sojourn.errors import InvalidInput
+from sojourn.learning.layout import Layout
 
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -51,11 +52,12 @@ class FlatModel:
         trained = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
         if not trained:
             raise InvalidInput("a model must have a parameter that is trained, this one has none; unfreeze some")
-        self.names, parameters = [name for name, _ in trained], [one for _, one in trained]
+        parameters = [one for _, one in trained]
         first = parameters[0]
-        self.channels_last = first.is_cuda
-        """Whether convolution kernels lie in the vector with their channels last, which is fast on GPUs."""
-        self.shapes = [parameter.shape for parameter in parameters]
+        self.layout = Layout(
+            tuple(name for name, _ in trained), tuple(parameter.shape for parameter in parameters), first.is_cuda
+        )
+        """Where each parameter lies in the vector; convolution kernels with their channels last on a GPU."""
         self.params = self.flatten([parameter.detach() for parameter in parameters])
         self.grad = torch.zeros_like(self.params)
         for parameter, here, slope in zip(parameters, self.parts(self.params), self.parts(self.grad), strict=True):
@@ -77,20 +79,31 @@ class FlatModel:
 
     def flatten(self, parts: Sequence[Tensor]) -> Tensor:
         """Return one vector of the parameters, or of tensors with their shapes."""
-        if self.channels_last:
-            parts = [part.permute(0, 2, 3, 1) if part.dim() == 4 else part for part in parts]
-        return torch.cat([part.reshape(-1) for part in parts])
+        return self.layout.flatten(parts)
 
     def parts(self, flat: Tensor) -> list[Tensor]:
         """Return the parameters as views of a vector, or of many stacked vectors."""
-        many, sizes = flat.shape[:-1], [shape.numel() for shape in self.shapes]
-        pieces = zip(torch.split(flat, sizes, dim=-1), self.shapes, strict=True)
-        return [_kernel(piece, shape) if self.channels_last else piece.view(*many, *shape) for piece, shape in pieces]
+        return self.layout.parts(flat)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters in the vector."""
+        return self.layout.names
+
+    @property
+    def shapes(self) -> tuple[torch.Size, ...]:
+        """Their shapes."""
+        return self.layout.shapes
 
     def stat_parts(self, flat: Tensor) -> list[Tensor]:
         """Return the statistics as views of a vector, or of many stacked vectors."""
         pieces = torch.split(flat, [shape.numel() for shape in self._stat_shapes], dim=-1)
         return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self._stat_shapes, strict=True)]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every parameter of the module is in the vector, none of them frozen."""
+        return all(one.requires_grad for one in self.module.parameters())
 
     @property
     def size(self) -> int:
@@ -102,6 +115,25 @@ class FlatModel:
         self.params.copy_(params)
         self.begin(stats)
         return self.module
+
+    def state(self, params: Tensor, stats: Tensor) -> dict[str, Tensor]:
+        """Return copies of these parameters and statistics by the names that they have in the module.
+
+        The module itself is not touched, so that another thread may use it.
+        """
+        first = {id(counter): value for counter, value in self._counters}
+        found = {}
+        for name, one in self.module.state_dict(keep_vars=True).items():
+            home = one.untyped_storage().data_ptr()
+            flat = next(
+                (flat for mine, flat in ((self.params, params), (self.stats, stats)) if _at(mine) == home), None
+            )
+            if flat is None or not one.numel():
+                here = first.get(id(one), one)
+            else:
+                here = flat.as_strided(one.shape, one.stride(), flat.storage_offset() + one.storage_offset())
+            found[name] = here.detach().contiguous().clone()
+        return found
 
     def prepare(self) -> None:
         """Set the precision of products on a GPU, a setting of the whole process, to that of this model."""
@@ -141,9 +173,6 @@ def _backward(loss: Tensor, one: Tensor) -> None:
         _ENGINE.run_backward((loss,), (one,), False, False, (), True, accumulate_grad=True)
 
 
-def _kernel(piece: Tensor, shape: torch.Size) -> Tensor:
-    many = piece.shape[:-1]
-    if len(shape) != 4:
-        return piece.view(*many, *shape)
-    out, depth, height, width = shape
-    return piece.view(*many, out, height, width, depth).movedim(-1, -3)
+def _at(tensor: Tensor) -> int:
+    """Return where the memory of a tensor begins."""
+    return tensor.untyped_storage().data_ptr()

@@ -67,10 +67,13 @@ class Federation:
         """Return the local work of a client's nth task from the model `start`; `steps` is ignored where local work is
         counted in epochs.
         """
-        most = self.local.steps_of(self.batches.held[client])
-        doing = most if self.local.epochs is not None else steps
+        most, doing = self.local.steps_of(self.batches.held[client]), self.steps_of(client, steps)
         rows = list(self.batches.of(client, nth, doing, most))
         return Job(start, stats, rows, step_size, self.keys(client, nth))
+
+    def steps_of(self, client: int, work: int) -> int:
+        """Return the local steps of a client's task: those of its work, or of its epochs where these are counted."""
+        return work if self.local.epochs is None else self.local.steps_of(self.batches.held[client])
 
     def short_batches(self) -> NDArray[np.int64]:
         """Clients that hold fewer examples than a batch, so that each of their batches holds all of them."""

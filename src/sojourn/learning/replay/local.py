@@ -28,10 +28,31 @@ class Update(NamedTuple):
     """Step size of the local steps."""
     steps: int
     """Number of local steps done."""
-    loss: Tensor
-    """Mean loss over the task's batches, each at the model of that step."""
+    loss: Tensor | None
+    """Mean loss over the task's batches, each at the model of that step; None = the client does not say."""
     stats: Tensor | None = None
     """The client's statistics (BatchNorm) after the task; None = the model has none."""
+    bits: int | None = None
+    """Bits that it takes on the way; None = as many as the algorithm's `bits_each_way` says."""
+    key: int = 0
+    """Random key of the task, for what the client or the server draws when it sends or receives the update."""
+    clipped: Tensor | None = None
+    """Whether its client has clipped it, 1 or 0; known in simulations only, None = not known."""
+    remembered: int | None = None
+    """Of a live client: number of its updates that its memory knew of; None = it has no memory, or in a simulation."""
+
+    @property
+    def vector(self) -> Tensor:
+        """The numbers that are sent: the gradient, or the difference of models."""
+        vector = self.delta if self.gradient is None else self.gradient
+        assert vector is not None
+        return vector
+
+    def with_vector(self, vector: Tensor, bits: int | None = None) -> "Update":
+        """Return the update with other numbers in place of its own, and what they take on the way."""
+        if self.gradient is None:
+            return self._replace(delta=vector, bits=bits)
+        return self._replace(gradient=vector, bits=bits)
 
     def as_gradient(self) -> Tensor:
         """Return the gradient; after several steps the pseudo-gradient (start - end) / step size, which is the sum of

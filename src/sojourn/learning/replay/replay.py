@@ -5,7 +5,7 @@ version is kept as long as a task in flight needs it, so at most C are held. The
 name.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from sojourn.learning.algorithms.base import Algorithm, Setting
 from sojourn.learning.execute.executor import Course, Executor, Job, OneByOne, run_courses
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Update
+from sojourn.learning.replay.online import Online
 from sojourn.learning.replay.server import Diverged, Pinned, Server, Tally
 from sojourn.learning.replay.timeline import Ended, Name, Recorded, Timeline
 from sojourn.learning.storable import check, storable
@@ -37,6 +38,8 @@ class Ready(NamedTuple):
 class Replay(Server):
     """A run of an algorithm along a trace, or along the simulator as it runs, which is advanced step by step."""
 
+    whole = False
+
     def __init__(
         self,
         algorithm: Algorithm,
@@ -50,7 +53,10 @@ class Replay(Server):
         self.federation = federation
         self.executor = executor or OneByOne(federation.model, federation.examples, federation.local)
         self.total = total  # number of updates of the whole run
+        if isinstance(timeline, Trace):
+            self.correction.follow(timeline.metadata.get("plans", ()))
         self._timeline = Recorded(timeline) if isinstance(timeline, Trace) else timeline
+        self._forgotten = forgotten_in(timeline) if isinstance(timeline, Trace) else set()
         self.ended = 0
         self.kept: dict[int, Any] = {}
         self.pending: dict[Name, Pinned] = {}
@@ -58,9 +64,14 @@ class Replay(Server):
         self._fresh = True
 
     @property
+    def over(self) -> bool:
+        """Whether the time of a run is over whose timing is computed as it goes on."""
+        return isinstance(self._timeline, Online) and self._timeline.over
+
+    @property
     def done(self) -> bool:
         """Whether all updates of the run have been received, so that tasks in flight are not needed."""
-        return self.tally.received >= self.total
+        return self.tally.received >= self.total or self.over
 
     def advance(self, received: int) -> None:
         """Continue until `received` updates have been received, or nothing more happens."""
@@ -82,7 +93,7 @@ class Replay(Server):
                 self._receive(task, self.pending[task.name], self.ready[task.name])
                 del self.ready[task.name]
             else:
-                self.tally.lost += 1
+                self._lose(task)
             del self.pending[task.name]
             self.ended += 1
             self._dispatch()
@@ -99,8 +110,8 @@ class Replay(Server):
             self.ready[name] = Ready(job.start, update)
 
     def _independent(self, tasks: list[Ended]) -> list[Ended]:
-        """Return the tasks that do not depend on what their client keeps from another task in flight."""
-        if not self.algorithm.remembers:
+        """Return the tasks whose beginning does not depend on what their client keeps from another task in flight."""
+        if not getattr(self.algorithm, "starts_from_memory", self.algorithm.remembers):
             return tasks
         first = {name[0]: name[1] for name in sorted(self.pending, reverse=True)}
         return [task for task in tasks if first[task.name[0]] == task.name[1]]
@@ -112,6 +123,7 @@ class Replay(Server):
             **super().snapshot(),
             "ended": self.ended,
             "kept": dict(self.kept),
+            **({"decided": self._timeline.decided} if isinstance(self._timeline, Online) else {}),
             **({"pending": {}, "ready": {}} if self.done else flying),
         }
 
@@ -121,7 +133,9 @@ class Replay(Server):
         self.ended, self.kept = tree["ended"], dict(tree["kept"])
         self.pending, self.ready = dict(tree["pending"]), dict(tree["ready"])
         self._fresh = self.ended == 0 and not self.pending
-        if not self._fresh:
+        if not self._fresh and isinstance(self._timeline, Online):
+            self._timeline.skip(self.ended, tree["decided"])
+        elif not self._fresh:
             self._timeline.skip(self.ended)
 
     def _check_tree(self, tree: dict[str, Any]) -> None:
@@ -129,6 +143,8 @@ class Replay(Server):
         another size, other tasks.
         """
         kinds = {"ended": int, "kept": dict[int, Any], "pending": dict[Name, Pinned], "ready": dict[Name, Ready]}
+        if isinstance(self._timeline, Online):
+            kinds["decided"] = tuple[int, ...]
         check(tree, kinds)
         super()._check_tree(tree)
         pinned, ready = tree["pending"].values(), tree["ready"].values()
@@ -137,7 +153,7 @@ class Replay(Server):
         whole = (
             all(one.shape == self.params.shape and one.dtype == self.params.dtype for one in models),
             tree["ready"].keys() <= tree["pending"].keys(),
-            all(one.update.loss.numel() == 1 for one in ready),
+            all(one.update.loss is not None and one.update.loss.numel() == 1 for one in ready),
         )
         if not (all(whole) and self._at_hand(tree["ended"], tree["tally"]["received"], tree["pending"].keys())):
             raise UnreadableFile("the checkpoint does not belong to this run: its models or its tasks are others")
@@ -152,19 +168,45 @@ class Replay(Server):
 
     def _receive(self, task: Ended, pinned: Pinned, ready: Ready) -> None:
         client = task.name[0]
-        kept, update = self.algorithm.finish(self.kept.get(client), pinned.sent, ready.start, ready.update)
+        done = ready.update._replace(key=self.federation.keys(*task.name))
+        kept, update = self.algorithm.finish(self._memory(task), pinned.sent, ready.start, done)
         self.receive(task, pinned.sent, update)
         if kept is not None:
             self.kept[client] = kept
 
+    def _lose(self, task: Ended) -> None:
+        """Count a task that did not come back; what it had begun when the server gave it up is discarded."""
+        self.tally.lost += 1
+        if task.dropped and task.work:
+            begun = self.federation.steps_of(task.name[0], task.work)
+            self.tally.gradients += begun
+            self.tally.unused += begun
+
+    def _memory(self, task: Ended) -> Any:
+        """Return what the client of a task remembers: nothing if it had been started again before this one."""
+        client = task.name[0]
+        return None if (client, task.step) in self._forgotten else self.kept.get(client)
+
     def _job(self, task: Ended) -> Job:
         """Return the local work of a task."""
         pinned, local = self.pending[task.name], self.federation.local
-        start, scale = self.algorithm.start(self.kept.get(task.name[0]), pinned.sent)
+        start, scale = self.algorithm.start(self._memory(task), pinned.sent)
         step_size = local.step_size_at(task.dispatched_step, task.dispatched_at) * scale
         return self.federation.job(*task.name, start, pinned.stats, task.work, step_size)
 
+    def _steps(self, client: int) -> int | None:
+        """Return the local steps of a client's next task, if the algorithm sets them."""
+        return self.algorithm.local_steps(self.state, client) if self.algorithm.sets_steps else None
+
     def _dispatch(self) -> None:
         """Pin the tasks that are sent with the present model."""
-        for name in self._timeline.leaving():
+        for name in self._timeline.leaving(self._steps):
             self.pending[name] = self.send(name)
+
+
+def forgotten_in(trace: Trace) -> set[tuple[int, int]]:
+    """Return client and step of the updates of a recorded trace whose clients had begun again with an empty memory."""
+    memory = trace.metadata.get("memory")
+    rows = memory.get("forgotten") if isinstance(memory, Mapping) else None
+    pairs = [tuple(row) for row in rows] if isinstance(rows, list | tuple) else []
+    return {pair for pair in pairs if len(pair) == 2 and all(isinstance(one, int) for one in pair)}

@@ -19,6 +19,7 @@ from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Set
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name
 from sojourn.learning.storable import check, storable
+from sojourn.learning.wrappers.wrapped import columns_of, measures_of
 
 STATS_SHARE = 0.1  # weight of a client's statistics in the server's, each time it sends them
 
@@ -50,7 +51,7 @@ class Tally:
     gradients: int = 0
     """Number of stochastic gradients computed."""
     unused: int = 0
-    """Number of these that belong to updates which the algorithm did not use."""
+    """Number of these that belong to updates which the algorithm did not use, or to tasks that the server cancelled."""
     lost: int = 0
     """Number of tasks that never came back."""
     bits_up: int = 0
@@ -58,13 +59,16 @@ class Tally:
     bits_down: int = 0
     """Bits sent to clients."""
     worked: int = 0
-    """Number of tasks that did a local step."""
+    """Number of tasks that did a local step and told its loss."""
     loss: float = 0.0
     """Sum of their training losses."""
 
 
 class Server:
     """The state of an algorithm on the server, and the costs so far."""
+
+    whole = True
+    """Whether every message holds a whole model or update, as between live processes, whatever `bits` of it says."""
 
     def __init__(self, algorithm: Algorithm, first: Tensor, stats: Tensor, setting: Setting) -> None:
         self.algorithm, self.setting = algorithm, setting
@@ -94,10 +98,21 @@ class Server:
         params: Tensor = self.state.params
         return params
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of what the algorithm measures itself."""
+        return columns_of(self.algorithm, self.setting)
+
+    @property
+    def measures(self) -> tuple[float, ...]:
+        """Their values."""
+        return measures_of(self.algorithm, self.state, self.setting)
+
     def send(self, name: Name) -> Pinned:
         """Return what a task carries that is sent with the present model."""
-        self.tally.bits_down += self._down
-        return Pinned(self.algorithm.send(self.state, name[0]), self.stats if self.stats.numel() else None)
+        sent = self.algorithm.send(self.state, name[0])
+        self.tally.bits_down += self._down if sent.bits is None or self.whole else sent.bits
+        return Pinned(sent, self.stats if self.stats.numel() else None)
 
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update of a task; `sent` is what the task carried."""
@@ -112,7 +127,7 @@ class Server:
             weight=self._weight[client],
             sent=sent,
             update=update,
-            factor=self.correction.factor(client, task.prob),
+            factor=self.correction.factor(client, task.prob, task.dispatched_at),
         )
         behind = self.state.version - sent.version
         self.state, info = self.algorithm.apply(self.state, arrival)
@@ -179,14 +194,14 @@ class Server:
 
     def _note(self, task: Ended, update: Update) -> None:
         """Check an update's size and loss; later if they are on a device that must not be waited for."""
-        vector = update.gradient if update.gradient is not None else update.delta
-        assert vector is not None
+        vector = update.vector
         norm = torch.dot(vector, vector)
+        loss = torch.zeros_like(norm) if update.loss is None else update.loss
         if vector.is_cuda:
-            self._unsettled.append((task, norm, update.loss))
+            self._unsettled.append((task, norm, loss))
             return
         self._check(task, norm.item())
-        self.tally.loss += update.loss.item()
+        self.tally.loss += loss.item()
 
     def _check(self, task: Ended, norm: float) -> None:
         if not isfinite(norm):
@@ -201,8 +216,9 @@ class Server:
         tally, group = self.tally, self._group[arrival.client]
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
-        tally.bits_up += self._up
-        tally.worked += arrival.update.steps > 0
+        own = arrival.update.bits
+        tally.bits_up += self._up if own is None or self.whole else own
+        tally.worked += arrival.update.steps > 0 and arrival.update.loss is not None
         self.staleness[group] += behind
         self.between[group] += arrival.staleness
         self.arrivals[group] += 1

@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.clock import Clock
-from sojourn.trace import APPLIED, IN_FLIGHT, Trace
+from sojourn.clock import Clock, Steps
+from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, Trace
 
-BARRIERS = ("rounds", "periodic")
+BARRIERS = ("rounds", "periodic", "held", "groups")
 Name = tuple[int, int]
 
 
@@ -38,13 +38,17 @@ class Ended(NamedTuple):
     """Local steps done."""
     closes: bool
     """Whether it is the last task of a round or period of the server."""
+    dropped: bool = False
+    """Whether the server gave it up; the local steps that it had begun are lost."""
 
 
 class Timeline(Protocol):
     """What happens, in order: `leaving` is called at the beginning and after each task that ended."""
 
-    def leaving(self) -> list[Name]:
-        """Return the tasks that are sent with the present model."""
+    def leaving(self, steps: Steps | None = None) -> list[Name]:
+        """Return the tasks that are sent with the present model; `steps` tells their local steps, where these are not
+        known before.
+        """
 
     def next(self) -> Ended | None:
         """Return the next task that ends; None = nothing more happens."""
@@ -67,7 +71,7 @@ class Recorded:
             column.tolist()
             for column in (
                 *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
-                *(trace.prob, trace.work, closing(trace)),
+                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED),
             )
         )
         self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
@@ -80,8 +84,8 @@ class Recorded:
         self._sent = -1  # step of the last model that was sent
         self._step = 0
 
-    def leaving(self) -> list[Name]:
-        """Return the tasks that the trace sends with the model of this step, all at once."""
+    def leaving(self, steps: Steps | None = None) -> list[Name]:
+        """Return the tasks that the trace sends with the model of this step, all at once; it knows their steps."""
         if self._sent == self._step:
             return []
         self._sent = self._step
@@ -146,12 +150,12 @@ class Live:
         self._begun: dict[int, list[float]] = {}  # by client: when it began the tasks that have ended
         self._slot = -1
 
-    def leaving(self) -> list[Name]:
+    def leaving(self, steps: Steps | None = None) -> list[Name]:
         """Return the initial tasks first, then one for each task that ended."""
         if self._slot < 0:
             first, self._first = self._first, []
             return first
-        client = self._clock.send()
+        client = self._clock.send(work=steps)
         name = (client, int(self._sent[client]))
         self._sent[client] += 1
         self._names[self._slot] = name
@@ -209,11 +213,15 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:
-    """Return whether a row is the last that the server applies at one time, if it applies several together."""
+    """Return whether a row is the last that the server applies at one time, if it applies several together.
+
+    Two batches that are applied at the same time are told apart by the tasks that were sent in between.
+    """
     closes = np.zeros(len(trace), dtype=np.bool_)
     if trace.metadata.get("dispatcher") not in BARRIERS:
         return closes
     applied = np.flatnonzero(trace.fate == APPLIED)
     at = trace.applied_at[applied]
-    closes[applied] = np.append(at[1:] != at[:-1], True)
+    sent = np.isin(np.arange(1, applied.size + 1), trace.dispatched_step)
+    closes[applied] = np.append((at[1:] != at[:-1]) | sent[:-1], True) if applied.size else False
     return closes

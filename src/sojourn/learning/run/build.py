@@ -12,7 +12,7 @@ from sojourn.correction import client_shares
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.asyncsgd import AsyncSGD
-from sojourn.learning.algorithms.base import Algorithm, Setting
+from sojourn.learning.algorithms.base import Algorithm, Setting, local_work_of
 from sojourn.learning.algorithms.fedbuff import FedBuff
 from sojourn.learning.algorithms.generalized_asyncsgd import GeneralizedAsyncSGD
 from sojourn.learning.algorithms.table import algorithm
@@ -30,7 +30,9 @@ from sojourn.learning.models.load import load_model
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerStep
-from sojourn.learning.run.config import TrainConfig, values
+from sojourn.learning.run.config import TrainConfig, unknown_speeds, values
+from sojourn.learning.wrappers.table import wrappers
+from sojourn.learning.wrappers.wrapped import fitted, wrapped
 from sojourn.own_code import names_code, object_or
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
@@ -90,6 +92,7 @@ def build(
     chosen, local = _work(config, step_size, given)
     plan, scenario = _timing(config, chosen, fleet, given, local)
     model, device, loss = model_for(config, dataset)
+    chosen = fitted(chosen, model.layout)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
     placed = like is not None and values(like.config, part="arithmetic") == values(config, part="arithmetic")
     shared = like.federation.examples if like and same and placed else None
@@ -149,7 +152,8 @@ def timing_of(config: TrainConfig) -> tuple[Fleet, Plan, Scenario]:
 
 def fleet_and_plan(config: TrainConfig) -> tuple[Fleet, Plan]:
     """Return the fleet, with the laws and links of the configuration, and the plan for it."""
-    fleet: Fleet = object_or(config.fleet, Fleet.load)
+    many = unknown_speeds(config.fleet)
+    fleet: Fleet = object_or(config.fleet, Fleet.load) if many is None else Fleet.of(all=(many, 1.0))
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
     return override(fleet, plan, config.law, config.uplink, config.downlink)
 
@@ -185,6 +189,7 @@ def _unused(config: TrainConfig, chosen: Algorithm, local: Local, given: Plan) -
         "weights": config.weights != "equal" and not chosen.weighs,
         "local_step_size": plain and config.local_step_size not in (None, config.step_size),
         "momentum": local.plain and config.momentum > 0,
+        "proximal": config.proximal not in (0, local.proximal),
         "correction": config.correction is not None and not chosen.corrects,
         "buffer": given.buffer is not None and getattr(chosen, "size", 1) != given.buffer,
         "adaptive": bool(given.adaptive) and getattr(chosen, "steps", "constant") != "adaptive",
@@ -212,7 +217,7 @@ def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm
     gradients = chosen.sends == "gradient"
     if gradients:
         chosen = algorithm(config.algorithm, ServerStep(config.server, step_size, schedule=schedule))
-    chosen = _as_planned(chosen, config.algorithm, given)
+    chosen = wrapped(_as_planned(chosen, config.algorithm, given), wrappers(config.wrap))
     local = Local(
         steps=config.local_steps,
         epochs=config.local_epochs,
@@ -224,7 +229,7 @@ def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm
         clip=config.clip,
         schedule=Schedule() if gradients else schedule,
     )
-    return chosen, local
+    return chosen, local_work_of(chosen, local)
 
 
 def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
@@ -239,6 +244,8 @@ def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.d
         raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
+    for one in wrappers(config.wrap):
+        module = one.of_module(module, config.seed)
     chance = True if names_code(config.model) else None  # a user's model may use random numbers anywhere
     loss = config.loss or usual_loss(module, dataset)
     made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
@@ -278,7 +285,7 @@ def _alike(like: Built, config: TrainConfig, local: Local) -> bool:
     """Whether two runs' tasks can be computed together in waves; step sizes may differ, since they
     belong to the job.
     """
-    if not like.executor.waves:
+    if not (like.executor.waves and like.federation.model.whole):  # frozen parameters belong to one run
         return False
     before = replace(like.federation.local, step_size=local.step_size, schedule=local.schedule)
     words = ("model", "loss", "execution")

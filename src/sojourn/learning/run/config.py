@@ -20,12 +20,15 @@ from sojourn.text import nearest, parts
 from sojourn.values import LARGEST
 
 TIMED_BY = ("law", "uplink", "downlink", "dispatcher")  # keys that may name the user's own law or dispatcher
+INSIDE = (*TIMED_BY, "algorithm", "wrap")  # keys that may name code anywhere in their text
 OLD_KEYS = {"rate": "step_size", "local_rate": "local_step_size"}
 """Old names of keys, and their present names."""
 _OLD_OPTION = re.compile(r"(?<=[(,\s])server_rate(?=\s*=)")  # of fedavg and fedbuff; now server_step_size
 LINK_HELP = (
     "{} rate, with its law after a colon if not exponential: `5`, `5:gamma(shape=2)`, `name=5`; may be repeated."
 )
+CALLBACKS = "callbacks"  # key of a run file for what is told of the run
+_UNKNOWN = re.compile(r"\s*unknown\(\s*([0-9]{1,12})\s*\)\s*")  # a fleet of which only the number of clients is known
 LARGEST_STEP_SIZE = 1e30  # its product with a weight must be finite in single precision
 
 
@@ -103,6 +106,16 @@ class TrainConfig:
         default="generalized-asyncsgd",
         code=True,
     )
+    wrap: str | None = run_key(
+        "algorithm",
+        "What updates pass through on their way, innermost first: `topk(share=0.01)`, `qsgd(levels=15)`, `sign`, "
+        "`lowrank(rank=2)`, `subset(names=*.bias)`, `lora(rank=4)`, `gaussian(clip=1, noise=1)`, or "
+        "`package.module:Class`; may be repeated.",
+        default=None,
+        code=True,
+        several=True,
+        later=True,
+    )
     data: str = run_key(
         "data",
         "`digits` (default), `fashion-mnist`, `cifar10`, `tiny-imagenet(per_class=100)`, "
@@ -120,7 +133,7 @@ class TrainConfig:
     partition: str | None = run_key(
         "partition",
         "Who holds which examples: `iid`, `classes(k=2)`, `dirichlet(alpha=0.3)`, `shards(k=2)`, "
-        "`natural`, or `package.module:function` (default: by the dataset's owners, else `iid`).",
+        "`by-speed(k=2)`, `natural`, or `package.module:function` (default: by the dataset's owners, else `iid`).",
         default=None,
         code=True,
     )
@@ -162,7 +175,9 @@ class TrainConfig:
         "Step size of the server, or of the local steps if clients send models (default: the plan's, or 0.1).",
         default=None,
     )
-    server: str = run_key("algorithm", "How the server steps: `sgd` (default), `momentum`, `adam`.", default="sgd")
+    server: str = run_key(
+        "algorithm", "How the server steps: `sgd` (default), `momentum`, `adam`, `yogi`.", default="sgd"
+    )
     schedule: str | None = run_key(
         "algorithm",
         "`linear(end=budget)`, `drops(at=500/800, by=0.1)`, `cosine(end=1000)`, with `over=time` "
@@ -264,7 +279,9 @@ class TrainConfig:
     @classmethod
     def load(cls, path: str | Path, **overriding: Any) -> "TrainConfig":
         """Read a TOML file whose keys are the fields; keyword arguments override it."""
-        return cls.of(put_over(read_toml(path, "run file"), overriding), f"run file {path}")
+        content = read_toml(path, "run file")
+        content.pop(CALLBACKS, None)  # they have no part in what is trained
+        return cls.of(put_over(content, overriding), f"run file {path}")
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> "TrainConfig":
@@ -293,15 +310,23 @@ class TrainConfig:
         """
         texts = {key: getattr(self, key) for key in keys(code=True) if getattr(self, key) is not None}
         found = {key: text for key, text in texts.items() if any(names_code(one) for one in parts(text))}
-        timed = {key: getattr(self, key) for key in TIMED_BY if getattr(self, key) is not None}
-        return found | {key: text for key, text in timed.items() if mentions_code(text)}
+        inside = {key: getattr(self, key) for key in INSIDE if getattr(self, key) is not None}
+        return found | {key: text for key, text in inside.items() if mentions_code(text)}
+
+
+def callbacks_in(path: str | Path) -> list[str]:
+    """Return the texts of the callbacks that a run file names."""
+    found = read_toml(path, "run file").get(CALLBACKS, [])
+    if not (isinstance(found, list) and all(isinstance(one, str) for one in found)):
+        raise InvalidInput(f"run file {path}: {CALLBACKS} must be a list of texts, got {quoted(found)}")
+    return found
 
 
 def keys(**asked: Any) -> dict[str, Key]:
     """Return the keys of a run by name; only those whose facts equal everything in `asked`.
 
     >>> list(keys(code=True))
-    ['algorithm', 'data', 'partition', 'model', 'loss', 'metrics']
+    ['algorithm', 'wrap', 'data', 'partition', 'model', 'loss', 'metrics']
     """
     return keys_of(TrainConfig, **asked)
 
@@ -343,7 +368,23 @@ def worded(key: str, value: Any, where: str = "run") -> Any:
     """
     if key in keys(duration=True) and isinstance(value, str):
         return seconds(value, f"{where}: {key}")
+    if key == "fleet" and isinstance(value, int) and not isinstance(value, bool):
+        return f"unknown({value})"
     return str(value) if key == "cap" and isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def unknown_speeds(fleet: str) -> int | None:
+    """Return the number of clients of a fleet whose speeds are unknown; None = it is another fleet.
+
+    >>> unknown_speeds("unknown(100)"), unknown_speeds("fleet.csv")
+    (100, None)
+    """
+    found = _UNKNOWN.fullmatch(fleet)
+    if found is None:
+        return None
+    if int(found[1]) < 1:
+        raise InvalidInput(f"a fleet of unknown speeds must have at least 1 client, got {found[1]}; write unknown(100)")
+    return int(found[1])
 
 
 def check_keys(content: Mapping[str, Any], where: str) -> None:

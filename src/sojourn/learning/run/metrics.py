@@ -27,7 +27,7 @@ class Metrics:
     """The file, and its last row."""
 
     def __init__(self, path: Path, groups: tuple[str, ...], others: tuple[str, ...] = ()) -> None:
-        """`others` are the names of the federation's own metrics."""
+        """`others` are the names of the federation's own metrics, and of the algorithm's."""
         self.path = path
         shown = groups if len(groups) <= MOST_GROUPS else ()
         self.columns = (
@@ -74,6 +74,7 @@ class Metrics:
             *((tally.loss - summed) / fresh if fresh else float("nan"), found.loss, found.accuracy),
             *found.percentiles(),
             *found.others,
+            *replay.measures,
             replay.between.sum() / max(1, arrivals.sum()),
             replay.staleness.sum() / max(1, arrivals.sum()),
             *((replay.staleness / arrivals.clip(1)).tolist()[: self._shown]),

@@ -5,16 +5,19 @@ trace.parquet    the timing, task by task
 metrics.csv      one row per evaluation
 checkpoints/     models in flight, server and client memory: see `store`; none once the run is complete
 model.safetensors, summary.json     at the end; the model by its module's own names
+
+Callbacks are told of it while it trains (sojourn.callbacks); they may keep files of their own beside these.
 """
 
 import math
 import platform
+import shutil
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,12 +27,15 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
+from sojourn.callbacks.callback import KEPT, Callback, Ending, RunFacts
+from sojourn.callbacks.guard import Callbacks
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.files import no_links, read_json, tidy, write_bytes, write_json
 from sojourn.folders import taken
 from sojourn.interrupts import noted
 from sojourn.learning.data.images.source import Watch
 from sojourn.learning.execute.executor import Course, run_courses
+from sojourn.learning.replay.online import Online
 from sojourn.learning.replay.replay import Diverged, Replay
 from sojourn.learning.run.along import check_given, check_trace, updates_of
 from sojourn.learning.run.build import Built, Shares, build
@@ -49,8 +55,9 @@ ENDED = ("summary.json", "model.safetensors", "diverged.json")
 TUNING = "tuning"  # folder of the trials by which the step size was chosen
 PIECE = 20  # updates between two checks of the clock and of Ctrl-C
 TrainProgress = Callable[[int, int, dict[str, Any]], None]
-Timing = Trace | Callable[[Built], Trace]
+Timing = Trace | Callable[[Built], Trace | Online]
 """The timing of a run, or a function that returns it; used only if the folder has no trace."""
+ONLINE = "online"  # in place of a trace's hash while the timing is computed as the run goes on
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class Outcome:
     """Updates received."""
     metrics: dict[str, float | int]
     """The last row of metrics.csv."""
+    stopped: str | None = None
+    """Why a callback ended the run early; None = none did."""
 
 
 class Trainer:
@@ -85,9 +94,11 @@ class Trainer:
         begin: bool = True,
         overwrite: bool = False,
         shares: Shares | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """With `overwrite`, a run in the folder is replaced when this one begins."""
         self.folder, self._timing, self._watch, self.closed = Path(folder), timing, watch, False
+        self.callbacks = Callbacks(callbacks, self._warn)
         self._overwrite = overwrite
         given = timing if isinstance(timing, Trace) else None
         if given is not None and config.trace is None:
@@ -99,22 +110,27 @@ class Trainer:
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
             self._resumed = self._recognised(resume)
-            self.trace = self._trace(self._resumed)
-            self._trace_hash = self.trace.hash
-            self.total = updates_of(self.built, self.trace)
-            built = self.built
+            found, built = self._trace(self._resumed), self.built
+            self._online = found if isinstance(found, Online) else None
+            self.trace: Trace | None = found if isinstance(found, Trace) else None
+            self._trace_hash = found.hash if isinstance(found, Trace) else ONLINE
+            self.total = updates_of(built, found) if isinstance(found, Trace) else found.expected
+            timed = isinstance(found, Online) and found.timed
+            self._last = math.inf if timed else self.total  # updates to receive
             self.replay = Replay(
-                built.algorithm, built.federation, self.trace, built.setting, built.executor, total=self.total
+                built.algorithm, built.federation, found, built.setting, built.executor, total=self._last
             )
             self.metrics = Metrics(
                 self.folder / "metrics.csv",
                 self.built.setting.fleet.name,
-                tuple(one.name for one in built.federation.metrics),
+                (*(one.name for one in built.federation.metrics), *self.replay.columns),
             )
             self.store = Store(self.folder / "checkpoints", str(built.federation.model.params.device))
             self.every = self.built.config.evaluate_every or max(1, self.total // EVALUATIONS)
+            self.callbacks.check(self.metrics.columns)
             self.store.check(self.replay.state)
             self.complete = self._resumed and self._ended()
+            self._went_on = False
             self._held = held.pop_all()
         if begin:
             self.begin()
@@ -139,6 +155,7 @@ class Trainer:
                 self.store.forget()  # left over from a killed process
             elif self._resumed and self.store.steps():
                 self._restore()
+                self._went_on = True
             else:
                 self.metrics.begin(None)
                 self._evaluate()
@@ -151,14 +168,20 @@ class Trainer:
         """Remove the run in the folder; the configuration first, because it marks the folder."""
         for name in (*BEGUN, *ENDED):
             (self.folder / name).unlink(missing_ok=True)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Remove the checkpoints, and what callbacks have written."""
         self.store.forget()
+        for name in KEPT:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def abandon(self) -> None:
         """Undo what was begun, if nothing of it is worth keeping, so that the folder can be used again."""
         if not (self._resumed or self.complete or self.store.steps()):
             for name in BEGUN:  # the configuration first, because it marks the folder
                 (self.folder / name).unlink(missing_ok=True)
-            self.store.forget()
+            self._forget()
 
     def close(self) -> None:
         """Release the folder for other processes."""
@@ -206,7 +229,7 @@ class Trainer:
                 )
         return True
 
-    def _trace(self, resumed: bool) -> Trace:
+    def _trace(self, resumed: bool) -> Trace | Online:
         path = self.folder / "trace.parquet"
         if resumed and path.exists():
             trace = Trace.load(path)
@@ -234,9 +257,10 @@ class Trainer:
         folder.
         """
         config, trace = self.folder / "config.json", self.folder / "trace.parquet"
-        if config.exists() and trace.exists():
+        if config.exists() and (trace.exists() or self.trace is None):
             return
-        self.trace.save(trace)
+        if self.trace is not None:
+            self.trace.save(trace)
         facts = {**self._identity, "versions": versions(), "unused": self.built.unused}
         write_json(config, facts, "configuration")
 
@@ -260,38 +284,72 @@ class Trainer:
         replay, written = self.replay, time.monotonic()
         if self.complete:
             return self.outcome
-        while replay.received < self.total and not stop.is_set():
-            yield from self._advance(checkpoint_every)
-            due = checkpoint_every is not None and replay.received % checkpoint_every == 0
-            if due or time.monotonic() - written > checkpoint_seconds:
-                self.checkpoint()
-                written = time.monotonic()
-            if progress is not None:
-                progress(replay.received, self.total, self.metrics.last)
-        self.checkpoint()
-        if replay.received >= self.total:
-            self._finish()
+        with self._watched():
+            while replay.received < self._last and not (replay.over or stop.is_set() or self.callbacks.stop):
+                yield from self._advance(checkpoint_every)
+                due = checkpoint_every is not None and replay.received % checkpoint_every == 0
+                if due or time.monotonic() - written > checkpoint_seconds:
+                    self.checkpoint()
+                    written = time.monotonic()
+                if progress is not None:
+                    progress(replay.received, self.total, self.metrics.last)
+            if self.callbacks.stop is not None and self.metrics.last["received"] != replay.received:
+                self._evaluate()
+            self.checkpoint()
+            if replay.received >= self._last or replay.over or self.callbacks.stop is not None:
+                self._finish()
         return self.outcome
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Tell the callbacks that the run begins, and how it ends."""
+        received, rows = self.replay.received, read_metrics(self.folder) if self.callbacks else []
+        new = not self._went_on
+        facts = RunFacts(
+            self.folder, asdict(self.built.config), False, 0 if new else received, () if new else tuple(rows)
+        )
+        reason = "it was interrupted"
+        self.callbacks.begin(facts)
+        if new:
+            self.callbacks.evaluated(self.metrics.last, self._model)
+        try:
+            yield
+            reason = (self.callbacks.stop or "") if self.complete else reason
+        except Exception as error:
+            reason = str(error)
+            raise
+        finally:
+            self.callbacks.end(Ending(self.complete, reason, self.replay.received))
+
+    def _model(self) -> dict[str, torch.Tensor]:
+        """Return the model of now, by the names of its module."""
+        return self.built.federation.model.state(self.replay.params, self.replay.stats)
 
     @property
     def outcome(self) -> Outcome:
         """Return the state of the run."""
-        return Outcome(self.folder, self.complete, self.received, self.metrics.last)
+        stopped = _stopped(self.folder) if self.complete else None
+        return Outcome(self.folder, self.complete, self.received, self.metrics.last, stopped)
 
     def _advance(self, checkpoint_every: int | None) -> Course[None]:
         """Continue to the next evaluation or checkpoint, by a few updates at most."""
         replay = self.replay
         done = replay.received
-        ends = [self.total, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
+        ends = [self._last, done + PIECE] + [(done // n + 1) * n for n in (self.every, checkpoint_every) if n]
         try:
-            yield from replay.course(min(ends))
+            yield from replay.course(int(min(*ends, self.callbacks.due(done))))
         except Diverged as error:
             if not replay.spoilt:
                 self.checkpoint()
             kept = "as it was before" if not replay.spoilt else "as in its last checkpoint"
             raise Diverged(str(error), f"the run is kept {kept}, in {self.folder}") from None
-        if replay.received % self.every == 0 or replay.received == self.total:
+        if replay.over:
+            self.total = replay.received
+        new = replay.received > self.metrics.last["received"]
+        if new and (replay.received % self.every == 0 or replay.received == self._last or replay.over):
             self._evaluate()
+            self.callbacks.evaluated(self.metrics.last, self._model)
+        self.callbacks.updated(replay.received, self._model)
 
     def checkpoint(self) -> None:
         """Write a checkpoint."""
@@ -349,10 +407,17 @@ class Trainer:
         self.metrics.append(self.replay, judge(self.built.federation, self.replay.params, self.replay.stats))
 
     def _finish(self) -> None:
-        module = self.built.federation.model.at(self.replay.params, self.replay.stats)
-        tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
-        write_bytes(self.folder / "model.safetensors", save(tensors), "model")
-        facts = {"complete": True, "trace_hash": self._trace_hash, **_json(self.metrics.last)}
+        if self._online is not None:
+            self.trace = self._online.trace()
+            self.trace.save(self.folder / "trace.parquet")
+            self._trace_hash = self.trace.hash
+        write_bytes(self.folder / "model.safetensors", save(self._model()), "model")
+        early = (
+            {}
+            if self.callbacks.stop is None or self.replay.received >= self._last
+            else {"stopped": self.callbacks.stop}
+        )
+        facts = {"complete": True, "trace_hash": self._trace_hash, **early, **_json(self.metrics.last)}
         write_json(self.folder / "summary.json", facts, "summary")
         self.complete = True
         self.store.forget()
@@ -431,6 +496,12 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
+
+
+def _stopped(folder: Path) -> str | None:
+    """Return why a callback ended a complete run early; None = it reached its end."""
+    found = read_json(folder / "summary.json", "summary").get("stopped")
+    return None if found is None else str(found)
 
 
 def _json(facts: dict[str, float | int]) -> dict[str, float | int | None]:

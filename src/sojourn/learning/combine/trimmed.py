@@ -1,0 +1,34 @@
+"""Trimmed mean: at each place the largest and the smallest numbers are left out, then the mean is taken.
+
+Of Z updates b = ceil(share Z) are left out at either end, so up to b liars cannot move a number beyond the honest ones.
+With share = 0 it is the mean. The buffer takes Z models of memory, and as much again when it is full.
+
+Yin, Chen, Ramchandran, Bartlett, ICML 2018.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+from torch import Tensor
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.combine.base import Each
+
+
+@dataclass(frozen=True)
+class Trimmed(Each):
+    """The mean without the largest and smallest numbers at each place."""
+
+    share: float = 0.1
+    """Share of the updates that is left out at either end, from 0 to below one half."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 0.5:
+            raise InvalidInput(f"trimmed: share must lie in [0, 0.5), got {self.share}")
+
+    def combined(self, held: tuple[Tensor, ...], many: int, last: Tensor | None) -> tuple[Tensor, float]:
+        """Return the trimmed mean; of one or two updates, which leave nothing to trim, the mean."""
+        out = min(ceil(self.share * many), (many - 1) // 2)
+        ordered = torch.stack(held).sort(dim=0).values
+        return ordered[out : many - out].mean(dim=0), 1.0

@@ -1,0 +1,176 @@
+"""Clipping, noise and epsilon: no norm exceeds the clip, and epsilon is the library's own and the closed form's."""
+
+import math
+
+import pytest
+import torch
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from small_runs import simulated
+from sojourn import InvalidInput
+from sojourn.learning.algorithms.fedbuff import FedBuff
+from sojourn.learning.replay.local import Local, Update
+from sojourn.learning.wrappers import Gaussian, TopK
+from sojourn.learning.wrappers import epsilon as accounting
+from sojourn.learning.wrappers.epsilon import epsilon_of, most_updates
+
+LOCAL = Local(step_size=0.1, batch_size=4)
+
+
+def through(one, vector, key=1):
+    return one.leave(None, Update(None, vector, 0.1, 1, torch.zeros(()), key=key))[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_clipped_norm_never_exceeds_the_clip(dtype):
+    random, one = torch.Generator().manual_seed(0), Gaussian(clip=0.7, noise=0, delta=0)
+    for number in range(200):
+        vector = torch.randn(1000, generator=random, dtype=dtype) * 10.0 ** (number % 7 - 3)
+        cut = through(one, vector)
+        assert float(torch.linalg.vector_norm(cut.vector.double())) <= 0.7
+        if float(torch.linalg.vector_norm(vector.double())) <= 0.7:
+            assert torch.equal(cut.vector, vector)
+            assert float(cut.clipped) == 0
+        else:
+            assert float(cut.clipped) == 1
+            assert torch.allclose(cut.vector / cut.vector[0], vector / vector[0], rtol=1e-4)
+    assert torch.equal(through(one, torch.zeros(3)).vector, torch.zeros(3))
+
+
+def test_noise_has_the_stated_spread_and_depends_on_the_task_alone():
+    one, many = Gaussian(clip=2.0, noise=1.5, delta=0), 40_000
+    drawn = through(one, torch.zeros(many, dtype=torch.float64)).vector
+    spread = 3.0 / math.sqrt(2 * many)  # standard error of a standard deviation
+    assert abs(float(drawn.std()) - 3.0) < 5 * spread
+    assert abs(float(drawn.mean())) < 5 * 3.0 / math.sqrt(many)
+    zero = torch.zeros(10)
+    assert torch.equal(through(one, zero).vector, through(one, zero).vector)
+    assert not torch.equal(through(one, zero, key=1).vector, through(one, zero, key=2).vector)
+    assert through(one, zero).loss is None  # a loss would tell about the data
+
+
+def closed_form(sigma, delta):
+    """Balle and Wang, Theorem 8: delta(eps) = Phi(1/(2s) - eps s) - e^eps Phi(-1/(2s) - eps s)."""
+
+    def gap(eps):
+        return norm.cdf(0.5 / sigma - eps * sigma) - math.exp(eps) * norm.cdf(-0.5 / sigma - eps * sigma) - delta
+
+    return brentq(gap, 0, 50, xtol=1e-12)
+
+
+@pytest.mark.parametrize(("noise", "updates"), [(1.0, 1), (2.0, 7), (5.0, 100)])
+def test_epsilon_is_that_of_the_closed_form_and_of_the_library_composing(noise, updates):
+    library = pytest.importorskip("dp_accounting")
+    found = epsilon_of(noise, updates, 1e-5)
+    assert found == pytest.approx(closed_form(noise / math.sqrt(updates), 1e-5), rel=1e-8)
+    renyi = library.rdp.RdpAccountant()
+    renyi.compose(library.GaussianDpEvent(noise), updates)
+    assert found < renyi.get_epsilon(1e-5) < 1.2 * found  # a bound, which is not sharp
+
+
+def test_epsilon_is_the_library_s_own_example():
+    library = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import privacy_loss_distribution
+
+    example = privacy_loss_distribution.from_gaussian_mechanism(5, value_discretization_interval=1e-3)
+    epsilon = epsilon_of(5.0, 40, 1e-5)
+    assert example.self_compose(40).get_delta_for_epsilon(epsilon) == pytest.approx(1e-5, rel=1e-2)
+    assert library.get_sigma_gaussian(epsilon, 1e-5) == pytest.approx(5 / math.sqrt(40), rel=1e-6)
+
+
+def test_a_budget_ends_just_before_it_is_exceeded():
+    pytest.importorskip("dp_accounting")
+    many = most_updates(2.0, 1e-5, 8.0)
+    assert epsilon_of(2.0, many, 1e-5) <= 8.0 < epsilon_of(2.0, many + 1, 1e-5)
+    assert most_updates(0.1, 1e-5, 1.0) == 0
+    assert epsilon_of(0.0, 3, 1e-5) == math.inf
+    assert epsilon_of(0.0, 0, 1e-5) == 0
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+def test_epsilon_of_a_run_is_over_each_client_s_own_updates(at):
+    pytest.importorskip("dp_accounting")
+    one = Gaussian(clip=1.0, noise=4.0, at=at)
+    case = simulated(one(FedBuff(size=3)), LOCAL)
+    run = case.replay()
+    run.advance(case.steps)
+    numbers = dict(zip(run.columns, run.measures, strict=True))
+    sent = {client: int((case.trace.client[case.trace.applied] == client).sum()) for client in range(6)}
+    fast, slow = (max(sent[client] for client in group) for group in ((0, 1, 2), (3, 4, 5)))
+    assert numbers["epsilon_fast"] == pytest.approx(closed_form(2.0 / math.sqrt(fast), 1e-5), rel=1e-8)
+    assert numbers["epsilon_slow"] == pytest.approx(closed_form(2.0 / math.sqrt(slow), 1e-5), rel=1e-8)
+    assert numbers["epsilon"] == max(numbers["epsilon_fast"], numbers["epsilon_slow"])
+    assert 0 < numbers["clipped"] <= 1
+    near = Gaussian(clip=1.0, noise=4.0, at=at, neighbours="zero")
+    assert near.measures(run.state.memory, case.setting)[2] < numbers["epsilon"]
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+def test_updates_beyond_the_budget_are_refused_and_tell_nothing(at):
+    pytest.importorskip("dp_accounting")
+    one = Gaussian(clip=1.0, noise=4.0, at=at, budget=6.0)
+    case = simulated(one(FedBuff(size=3)), LOCAL)
+    run = case.replay()
+    run.advance(case.steps)
+    numbers = dict(zip(run.columns, run.measures, strict=True))
+    within = sum(min(int((case.trace.client[case.trace.applied] == client).sum()), one.most) for client in range(6))
+    assert 0 < within < case.steps
+    assert numbers["refused"] == case.steps - within == run.tally.unused
+    assert numbers["epsilon"] <= 6.0
+    whole = 32 * 4
+    assert run.tally.bits_up == whole * (within if at == "client" else case.steps)
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+def test_without_noise_and_clip_the_run_is_the_same_to_the_bit(at):
+    plain = simulated(FedBuff(size=3), LOCAL)
+    same = plain.of(Gaussian(clip=math.inf, noise=0, at=at, delta=0)(FedBuff(size=3)))
+    assert (plain.path() == same.path()).all()
+    assert not (plain.path() == plain.of(Gaussian(clip=1, noise=0.1, at=at, delta=0)(FedBuff(size=3))).path()).all()
+
+
+def test_noise_before_compression_is_what_is_compressed():
+    vector = torch.randn(50, generator=torch.Generator().manual_seed(1))
+    noisy = through(Gaussian(clip=1.0, noise=0.5, delta=0), vector).vector
+    both = TopK(share=0.2)(Gaussian(clip=1.0, noise=0.5, delta=0)(FedBuff()))
+    update = Update(None, vector, 0.1, 1, torch.zeros(()), key=1)
+    _, sent = both.finish(None, None, vector, update)
+    assert torch.equal(sent.vector, TopK(share=0.2).compressed(noisy))
+
+
+def test_a_model_with_statistics_is_refused():
+    update = Update(None, torch.ones(3), 0.1, 1, torch.zeros(()), stats=torch.ones(2))
+    with pytest.raises(InvalidInput, match="which tell about data; use norm=group"):
+        Gaussian(delta=0).leave(None, update)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"clip": math.inf}, "finite where there is noise"),
+        ({"noise": -1.0}, "noise must be non-negative"),
+        ({"at": "home"}, "at must be client or server, got 'home'"),
+        ({"delta": 1.0}, r"delta must lie in \[0, 1\)"),
+        ({"neighbours": "far"}, "neighbours must be replace or zero"),
+        ({"budget": 1.0, "noise": 0.0}, "a budget must be positive and needs noise and delta"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, said):
+    with pytest.raises(InvalidInput, match=said):
+        Gaussian(**{"delta": 0.0, **options})
+
+
+def test_without_the_library_an_epsilon_is_refused_and_training_is_not(monkeypatch):
+    monkeypatch.setattr(accounting, "find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match=r"pip install 'sojourn\[privacy\]', or write delta=0"):
+        Gaussian()
+    assert Gaussian(delta=0).columns(simulated(FedBuff(), LOCAL).setting) == ("clipped", "refused")
+
+
+def test_a_budget_of_clients_cannot_be_kept_live():
+    pytest.importorskip("dp_accounting")
+    with pytest.raises(InvalidInput, match="forgets its budget"):
+        Gaussian(budget=3.0).check_live()
+    Gaussian(budget=3.0, at="server").check_live()
