@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import numpy as np
+from waiting import alive as alive
+from waiting import free_port, until
 
 import sojourn
 from sojourn import Trace
@@ -23,23 +24,6 @@ from sojourn.live.settings import write_file
 START = 60.0  # seconds that a process may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1].resolve()
 LEDGER_CLIENT = Path(__file__).with_name("ledger_client.py")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def until(holds, seconds, what):
-    """Wait until `holds()` is true, and return its value; fail after so many seconds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = holds()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
 
 
 class Processes:
@@ -158,12 +142,3 @@ def names_in(trace, fate):
 def children(pid):
     """The processes that a process has started."""
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def alive(pid):
-    """Whether a process runs, and is not only waiting to be buried."""
-    try:
-        os.kill(pid, 0)
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (OSError, ProcessLookupError):
-        return False

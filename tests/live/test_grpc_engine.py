@@ -274,6 +274,13 @@ def test_open_slots_go_to_clients_in_the_order_of_joining():
     engine.stop(ended=False)
 
 
+def test_a_client_of_a_name_in_the_fleet_gets_its_own_number():
+    engine = engine_of((), open_slots=[0, 1, 2, 3], meant={"a": 0, "b": 1, "c": 2, "d": 3})
+    with Peer(engine.address) as peer:
+        assert [peer.join(name).client for name in ("c", "x", "b", "a", "c")] == [2, 0, 1, 3, 2]
+    engine.stop(ended=False)
+
+
 def test_an_expelled_client_is_told_and_comes_no_more(engine):
     running = Running(engine.address, {"a": Doubles()})
     events_until(engine, many(Joined))

@@ -36,6 +36,7 @@ def clients(address, service, *names):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_killed_client_is_gone_within_a_moment():
     engine = engine_of(grace=0.5)
     process = clients(engine.address, 60, "a", "b")
@@ -55,6 +56,7 @@ def test_a_killed_client_is_gone_within_a_moment():
     engine.stop(ended=False)
 
 
+@pytest.mark.slow
 def test_clients_that_are_interrupted_say_goodbye():
     engine = engine_of(grace=60)
     process = clients(engine.address, 60, "a", "b")

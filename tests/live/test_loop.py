@@ -90,6 +90,8 @@ def replayed(config: TrainConfig, trace: Trace, folder: Path) -> bytes:
         pytest.param({"algorithm": "fedasync(alpha=0.5)"}, marks=SLOW),
         pytest.param({"algorithm": "asyncsgd(assignment=pure)", "cap": None}, marks=SLOW),
         {"local_steps": 3, "algorithm": "fedbuff(size=2)", "schedule": "linear(end=200)"},
+        {"algorithm": "ringleader", "cap": None},
+        pytest.param({"algorithm": "ca2fl(size=3)"}, marks=SLOW),
     ],
     ids=str,
 )
@@ -125,7 +127,10 @@ def kill_after(updates: int):
     return look
 
 
-@pytest.mark.parametrize("algorithm", ["generalized-asyncsgd", "asyncsgd", "fedbuff(size=3)", "fedasync"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["generalized-asyncsgd", "asyncsgd", "fedbuff(size=3)", "fedasync", pytest.param("ringleader", marks=SLOW)],
+)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 5, pytest.param(30, marks=SLOW)])
 def test_a_server_killed_again_and_again_loses_nothing_acknowledged_and_applies_nothing_twice(
     config, tmp_path, monkeypatch, every, algorithm
@@ -189,6 +194,7 @@ def test_a_client_that_dies_loses_its_tasks_and_the_others_get_them(config, tmp_
     assert (run.folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_is_given_up_and_its_late_update_refused(config, tmp_path):
     def stuck(client: int, nth: int) -> float:
         return 20.0 if client == 9 and nth == 8 else 1 / RATES[client]
@@ -261,11 +267,34 @@ def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, 
         run_of(config, folder, federation, resume=True)
 
 
+def test_a_run_that_cannot_begin_leaves_nothing_behind(config, tmp_path):
+    def busy(*_):
+        raise InvalidInput("the address is in use")
+
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="the address is in use"):
+            LiveRun(config, tmp_path / "live", busy)
+    assert not (tmp_path / "live").exists()
+
+
+def test_a_run_is_replaced_if_asked_and_files_of_others_stay(config, tmp_path):
+    folder, connect = tmp_path / "live", lambda *_: Pretended(clients(config))
+    finished(run_of(replace(config, steps=30), folder, clients(config)))
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="needs an end"):
+        LiveRun(replace(config, steps=None), folder, connect, overwrite=True)
+    assert (folder / "summary.json").exists()  # what cannot begin replaces nothing
+    trace = finished(LiveRun(replace(config, steps=40), folder, connect, overwrite=True))
+    assert int(trace.applied.sum()) == 40
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"algorithm": "fedavg"}, "works in rounds"),
         ({"algorithm": "quafl"}, "rounds or periods"),
+        ({"algorithm": "fedasmu", "cap": None}, "fedasmu breaks if a client forgets"),
         ({"availability": "churn(on=10, off=2)"}, "belongs to simulated runs"),
         ({"steps": None}, "needs an end"),
         ({"dispatcher": "shuffled", "cap": None}, "dispatches by routed, idle, pure, got shuffled"),

@@ -10,10 +10,21 @@ RUN = {"fleet": "fleet.csv", "time": 60.0, "model": "mlp(hidden=8)"}
 
 def test_what_is_written_is_read_again(tmp_path):
     path = tmp_path / "client.toml"
-    write_file(path, {"server": "127.0.0.1:9", "clients": ['o"slo', "é"], "paced": True, "keys": None}, RUN)
+    write_file(
+        path, {"server": "127.0.0.1:9", "clients": ['o"slo', "é"], "holds": "part", "paced": True, "keys": None}, RUN
+    )
     file, config = read_file(ClientFile, path, {}, {"seed": 3})
-    assert file == ClientFile("127.0.0.1:9", clients=('o"slo', "é"), paced=True)
+    assert file == ClientFile("127.0.0.1:9", clients=('o"slo', "é"), holds="part", paced=True)
     assert (config.fleet, config.time, config.seed) == ("fleet.csv", 60.0, 3)
+
+
+def test_a_server_file_may_name_callbacks(tmp_path):
+    path = tmp_path / "server.toml"
+    path.write_text('callbacks = ["mlflow", "early-stop(accuracy>=0.9)"]\n[run]\nfleet = "fleet.csv"\n')
+    assert read_file(ServerFile, path, {}, {})[0].callbacks == ("mlflow", "early-stop(accuracy>=0.9)")
+    path.write_text('callbacks = "mlflow"\n[run]\nfleet = "fleet.csv"\n')
+    with pytest.raises(InvalidInput, match="callbacks must be a list of texts, got 'mlflow'"):
+        read_file(ServerFile, path, {}, {})
 
 
 def test_times_have_units_and_flags_override_the_file(tmp_path):
@@ -34,6 +45,12 @@ def test_times_have_units_and_flags_override_the_file(tmp_path):
         ('[run]\ntime = "1h"\n', "key fleet is required"),
         ('address = "7733"\n[run]\nfleet = "f"\n', "an address must be HOST:PORT"),
         ('address = "0.0.0.0:7733"\n[run]\nfleet = "f"\n', "needs keys, because others can reach it"),
+        ('engine = "rey"\n[run]\nfleet = "f"\n', "engine must be one of grpc, ray, got 'rey'; did you mean ray"),
+        ('engine = "ray"\nprocesses = 0\n[run]\nfleet = "f"\n', "processes must be at least 1, got 0"),
+        ('engine = "ray"\nkeys = "k"\n[run]\nfleet = "f"\n', "keys belongs to the engine grpc, the engine is ray"),
+        ('cluster = "a:1"\n[run]\nfleet = "f"\n', "cluster belongs to the engine ray, the engine is grpc"),
+        ("paced = true\n[run]\nfleet = 'f'\n", "paced belongs to the engine ray"),
+        ("durable = 1\n[run]\nfleet = 'f'\n", "durable must be true or false, got 1"),
     ],
 )
 def test_a_server_file_that_makes_no_sense_is_refused(tmp_path, text, why):
@@ -49,7 +66,23 @@ def test_beyond_this_machine_a_server_has_keys_or_says_that_it_is_insecure():
     assert ServerFile("[::1]:7733").keys is None
 
 
-@pytest.mark.parametrize(("content", "why"), [({"holds": "some"}, "all or part"), ({"clients": ()}, "must name its")])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"holds": "some"}, "all or part"),
+        ({"clients": ()}, "must name its"),
+        ({"paced": True}, "paced = true needs holds = 'part', got 'all'"),
+    ],
+)
 def test_a_client_file_names_its_clients_and_what_they_hold(content, why):
     with pytest.raises(InvalidInput, match=why):
         ClientFile(**{"clients": ("a",), **content})
+
+
+def test_a_client_with_all_its_data_needs_no_fleet(tmp_path):
+    path = tmp_path / "client.toml"
+    path.write_text('clients = ["oslo"]\n[run]\nmodel = "mlp"\n')
+    assert read_file(ClientFile, path, {}, {})[1].model == "mlp"
+    path.write_text('clients = ["oslo"]\nholds = "part"\n[run]\nmodel = "mlp"\n')
+    with pytest.raises(InvalidInput, match="key fleet is required"):
+        read_file(ClientFile, path, {}, {})

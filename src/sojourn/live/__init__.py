@@ -24,6 +24,8 @@ def client(
     loss: Callable[..., Any] | None = None,
     give_up: float | None = None,
     stop: threading.Event | None = None,
+    algorithm: Any = "generalized-asyncsgd",
+    wrap: Any = None,
 ) -> dict[str, int]:
     """Take part in a federation until its run ends; return how many tasks were computed, pushed and acknowledged.
 
@@ -32,7 +34,25 @@ def client(
     training loop of your own: `fit(module, task)` trains the module in place and returns its loss. `name` is the
     client's name (default: that of its certificate), `keys` the folder of its keys, `loss` a function of
     (module, x, y), `give_up` the seconds without reaching the server after which an error is raised (default: never).
+    `algorithm` and `wrap` are the server's, as objects or texts; they matter where clients do something with an update
+    before they send it.
     """
     from sojourn.live.joining import join_as
 
-    return join_as(address, model, data, fit, name, keys, loss, give_up, stop)
+    return join_as(address, model, data, fit, name, keys, loss, give_up, stop, algorithm, wrap)
+
+
+def attach(place: str | Path | int) -> Any:
+    """Attach to a live run, read-only, and return what there is to see of it.
+
+    `place` is the folder of the run, whether it is running, stopped, killed or ended. No lock is taken and nothing is
+    written. Where the folder is out of reach, `place` is the address of the server's metrics, `"127.0.0.1:9100"` or
+    `9100`; then there are numbers alone.
+
+    The object has `state`, `time`, `updates`, `throughput`, `staleness`, `faults`, `metrics` (a pandas DataFrame),
+    `plot()`, `refresh()` and `watch()`; of a folder also `trace`, `clients`, `present`, `in_flight`, `refusals` and
+    `log`.
+    """
+    from sojourn.live.attached import attached
+
+    return attached(place)

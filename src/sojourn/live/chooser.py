@@ -13,10 +13,13 @@ the part Q of the objective's weights that these clients have. So a correction o
     sum over present clients of (q_i / Q) f_i,
 
 the objective of the clients present, with their weights renormalised.
+
+When the plan changes (`adopt`), the updates counted so far belong to the old one. They are forgotten, and the shares
+that the new plan promises are the prior, worth `ADOPTED` updates per client, since they come from measured speeds.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +33,21 @@ from sojourn.random import TaskKeys
 from sojourn.types import Floats
 
 KNOWN = ("routed", "idle", "pure")
+ADOPTED = 10.0  # worth of the shares that a plan promises for measured speeds, in updates per client
 _UNIT = 2.0**-63
+
+
+class InForce(NamedTuple):
+    """What a plan says of every client."""
+
+    sampling: Floats
+    """Probability or weight of each client."""
+    cap: Floats
+    """Most tasks that each client may hold; inf = any number."""
+    share: Floats
+    """Promised share of each client in all updates, if all are present."""
+    concurrency: int
+    """Tasks in flight."""
 
 
 @dataclass(eq=False)
@@ -65,6 +82,8 @@ class Chooser:
     """Updates while the client was absent, up to when it last came, as many as if all had been present."""
     drawn: int = 0
     """Number of draws so far: the random state."""
+    worth: float = 1.0
+    """Worth of the prior, in updates per client."""
 
     def __post_init__(self) -> None:
         if self.dispatcher not in KNOWN:
@@ -83,6 +102,23 @@ class Chooser:
         self.missed = np.zeros(clients)
         self._left = np.zeros(clients)  # the total when the client left
         self._total = 0.0  # updates, as many as if all clients had always been present
+
+    def adopt(self, plan: InForce) -> None:
+        """Follow another plan from now on, and count shares anew."""
+        self._sampling, self.prior, self.worth = plan.sampling, plan.share, ADOPTED
+        cap = np.ones(plan.cap.size) if self.dispatcher == "idle" else plan.cap
+        self._cap = np.minimum(cap, plan.concurrency).astype(np.int64)
+        self._fixed = self.dispatcher == "routed" and not np.isfinite(plan.cap).any()
+        self._total = 0.0
+        for one in (self.received, self.missed, self._left):
+            one[:] = 0
+
+    @property
+    def shares(self) -> Floats:
+        """Share of every client, as `share` has it; those of absent clients are as if they had come."""
+        weight = float(self.weights[self.present].sum())
+        believed = self._sampling if self._fixed else self._believed()
+        return np.asarray(believed / believed[self.present].sum() * weight)
 
     @property
     def places(self) -> int:
@@ -143,7 +179,7 @@ class Chooser:
 
     def _believed(self) -> Floats:
         """Return the share of each client if all were present, as far as is known; it holds for those present."""
-        many = self.present.size
+        many = self.present.size * self.worth
         return np.asarray((self.received + many * self.prior) / (self._total - self.missed + many))
 
     def snapshot(self) -> dict[str, Any]:

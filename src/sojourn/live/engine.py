@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
+from sojourn.errors import InvalidInput
 from sojourn.learning.replay.local import Local, Update
 
 
@@ -43,6 +44,8 @@ class Offer(NamedTuple):
     """Step size of the local steps."""
     steps: int
     """Local steps to do; 0 = as many as the client's epochs need."""
+    version: int = 0
+    """Number of changes of the server's model before this one."""
 
 
 class Joined(NamedTuple):
@@ -120,6 +123,18 @@ class Work(NamedTuple):
     """Order of a client's batches: shuffled or independent."""
     prefetch: bool
     """Whether a client may fetch its next task while it works on one."""
+    algorithm: str = ""
+    """Fingerprint of what clients do with an update before they send it; empty = they send it as it is."""
+
+
+def plain(work: Work, engine: str) -> Work:
+    """Return the work; refuse an algorithm whose clients do more than send their updates, which this engine lacks."""
+    if work.algorithm:
+        raise InvalidInput(
+            f"clients of this algorithm change or remember updates, which the engine {engine} does not do yet; use the "
+            "engine grpc, or another algorithm without wrap"
+        )
+    return work
 
 
 class Engine(Protocol):

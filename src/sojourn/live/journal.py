@@ -4,12 +4,16 @@ A commit writes the rows of the tasks that ended since the last one, and then a 
 algorithm state, random state, tasks in flight. The checkpoint says how many rows belong to it. Rows of a commit that
 did not come to its end are cut off when the run is resumed, so rows and model always belong together. Commits are
 written by a thread of their own, one at a time; nothing that they are given is changed afterwards.
+
+A journal that is not durable writes rows as they come, but a checkpoint only when it is flushed or closed: a run that
+is stopped goes on where it was, and one that is killed starts again from where the server was last started.
 """
 
 import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -24,6 +28,7 @@ from sojourn.trace import COLUMNS, Trace
 ROWS = "rows.bin"
 CHECKPOINTS = "checkpoints"
 LEAST = 0.1  # seconds between two commits at the least
+SAVE = "save"
 SHARE = 0.05  # of the time that commits may take
 ROW = np.dtype([(key, kind) for key, kind in COLUMNS.items()])
 
@@ -42,13 +47,15 @@ class Commit(NamedTuple):
 class Journal:
     """The folder of a live run: rows and checkpoints."""
 
-    def __init__(self, folder: Path, device: str = "cpu", least: float = LEAST) -> None:
+    def __init__(self, folder: Path, device: str = "cpu", least: float = LEAST, durable: bool = True) -> None:
+        self.durable = durable
         self.path, self.store, self.least = folder / ROWS, Store(folder / CHECKPOINTS, device), least
         self.number, self.rows = 0, 0
         self.cost = 0.0
         """Seconds of the last commit."""
         self._file: Any = None
-        self._todo: SimpleQueue[Commit | None] = SimpleQueue()
+        self._todo: SimpleQueue[Commit | str | None] = SimpleQueue()
+        self._unsaved: dict[str, Any] | None = None  # the tree of the last commit, if it is not on the disk
         self._done: SimpleQueue[Callable[[], None] | BaseException] = SimpleQueue()
         self._busy, self._begun = False, -float("inf")
         self._thread: threading.Thread | None = None
@@ -104,12 +111,19 @@ class Journal:
         return True
 
     def flush(self) -> None:
-        """Wait until the commit that is being written is on the disk."""
+        """Wait until all that was committed is on the disk."""
+        self._wait()
+        if self._unsaved is not None:
+            self._busy = True
+            self._todo.put(SAVE)
+            self._wait()
+
+    def _wait(self) -> None:
         while self._busy:
             self.settle(timeout=1.0)
 
     def close(self) -> None:
-        """End the thread and close the file."""
+        """End the thread and close the file; what is not on the disk yet is written."""
         if self._thread is not None:
             self._todo.put(None)
             self._thread.join()
@@ -125,12 +139,17 @@ class Journal:
         return Trace(**{key: np.ascontiguousarray(table[key]) for key in COLUMNS}, metadata=metadata)
 
     def _write(self) -> None:
-        while (commit := self._todo.get()) is not None:
+        while (todo := self._todo.get()) is not None:
             try:
-                self._put(commit)
-                self._done.put(commit.then)
+                if isinstance(todo, Commit):
+                    self._put(todo)
+                else:
+                    self._save()
+                self._done.put(todo.then if isinstance(todo, Commit) else lambda: None)
             except BaseException as error:
                 self._done.put(error)
+        with suppress(SojournError):  # the run has ended by an error already
+            self._save()
 
     def _put(self, commit: Commit) -> None:
         begun = time.thread_time()
@@ -141,11 +160,22 @@ class Journal:
                 rest = memoryview(commit.rows)
                 while rest:
                     rest = rest[self._file.write(rest) :]
-                os.fdatasync(self._file.fileno())
-        try:
-            self.store.save(self.number + 1, {**commit.tree, "rows": rows})
-        except SojournError:
-            self._file.truncate(self.rows * ROW.itemsize)
-            raise
-        self.number, self.rows = self.number + 1, rows
+        self._unsaved = {**commit.tree, "rows": rows}
+        if self.durable:
+            try:
+                self._save()
+            except SojournError:
+                self._file.truncate(self.rows * ROW.itemsize)
+                raise
+        self.rows = rows
         self.cost = time.thread_time() - begun
+
+    def _save(self) -> None:
+        """Write the last commit to the disk, rows first."""
+        tree, self._unsaved = self._unsaved, None
+        if tree is None:
+            return
+        with writing(self.path, "rows of the trace"):
+            os.fdatasync(self._file.fileno())
+        self.store.save(self.number + 1, tree)
+        self.number += 1

@@ -11,18 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.learning.run.build import fleet_and_plan
 from sojourn.learning.run.config import TrainConfig
 from sojourn.live.run import LiveRun
+from sojourn.live.serve import names_of
 from sojourn.live.settings import write_file
 
 MOMENT = 5.0  # seconds for a process to end by itself
-
-
-def names_of(config: TrainConfig) -> dict[str, int]:
-    """Return the clients' names and numbers: those of the fleet's groups, such as fast-0."""
-    fleet = fleet_and_plan(config)[0]
-    return {fleet.client_name(client): client for client in range(fleet.clients)}
 
 
 @contextmanager

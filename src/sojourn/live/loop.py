@@ -4,6 +4,9 @@ At most C tasks are in flight, and no more than the clients present may hold; th
 opens. A task carries the model of its dispatch. An update is applied through the same Server as in a simulated run, so
 replaying the recorded trace gives the same model to the bit. An update is acknowledged once it is on the disk.
 
+With a follower the plan may change while the run goes on. Tasks in flight stay under the plan that they were sent
+under; `plans` lists when each plan took effect, so that a replay knows which one a task belongs to.
+
 What ends a task: its update is applied; it is lost (its client is gone, or took too long); it is dropped (its client
 had not fetched it yet when it left, or when the server was started again); or it is refused (its update was of no use).
 """
@@ -25,11 +28,14 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server import Diverged, Pinned, Server
 from sojourn.learning.replay.timeline import Ended
 from sojourn.learning.storable import check
-from sojourn.live.chooser import Chooser
+from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName
+from sojourn.live.follower import Follower, Moment
 from sojourn.live.journal import ROW, Commit, Journal
 from sojourn.live.patience import Patience
+from sojourn.live.planner import Found
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
+from sojourn.types import Floats
 
 Report = Callable[[str, Mapping[str, Any]], None]
 """Called with the name of what happened and facts about it."""
@@ -104,6 +110,7 @@ class Loop:
         patience: Patience,
         epoch: int = 1,
         report: Report | None = None,
+        follower: Follower | None = None,
     ) -> None:
         self.server, self.local, self.engine, self.chooser = server, local, engine, chooser
         self.journal, self.limits, self.patience, self.epoch = journal, limits, patience, epoch
@@ -112,6 +119,10 @@ class Loop:
         self.faults = Faults()
         self.names: dict[str, int] = {}
         self.resumes: list[dict[str, Any]] = []
+        self.follower = follower
+        self.plans: list[dict[str, Any]] = []
+        """The plans so far: when each took effect, and what it promises; empty = the plan never changes."""
+        self.force: InForce | None = None  # None = the plan of the beginning
         self._report = report or (lambda what, facts: None)
         self._sent = np.zeros(server.fleet.clients, np.int64)
         self._rows: list[tuple[Any, ...]] = []
@@ -145,6 +156,7 @@ class Loop:
             event = self.engine.receive(self._timeout())
             finisher = None if event is None else self.handle(event)
             self._give_up()
+            self._follow()
             self._fill(finisher)
             self._save()
             if watch is not None:
@@ -173,6 +185,52 @@ class Loop:
         self._commit()
         self.journal.flush()
 
+    # plans
+
+    def _follow(self) -> None:
+        """Learn whether there is a new plan, and let it take effect."""
+        if self.follower is None or not self._begun:
+            return
+        time, updates = self.limits.time - self.now, self.limits.updates - self.server.received
+        moment = Moment(self.now, self.server.received, self.chooser.present, self._ages, max(time, 0.0), updates)
+        found = self.follower.look(moment)
+        if found is not None:
+            self.adopt(*found)
+
+    def adopt(self, found: Found, reason: str) -> None:
+        """Send all further tasks under a new plan."""
+        assert self.follower is not None
+        at = self._latest = max(self.now, self._latest)
+        entry = {
+            "time": at,
+            "step": self.server.received,
+            "reason": reason,
+            "hash": found.plan.hash,
+            "concurrency": found.force.concurrency,
+            "correction": found.correction,
+            "mean_factor": found.mean_factor,
+            "present": int(self.chooser.present.sum()),
+            **found.promises,
+        }
+        self.follower.keep(len(self.plans), found, entry)
+        self.plans.append(entry)
+        self._take_up(found.force)
+        self._changed = True
+        self._report("plan", {"number": len(self.plans) - 1, **entry})
+
+    def _take_up(self, force: InForce) -> None:
+        self.force, self.concurrency = force, force.concurrency
+        self.chooser.adopt(force)
+        self.server.correction.follow(self.plans)
+
+    def _ages(self) -> Floats:
+        """Return how long each client has had the task in its hands; 0 = it has none."""
+        ages = np.zeros(self._sent.size)
+        for one in self.pending.values():
+            if not isnan(one.pulled_at):
+                ages[one.name.client] = max(ages[one.name.client], self.now - one.pulled_at)
+        return ages
+
     # tasks out
 
     def _fill(self, finisher: int | None) -> None:
@@ -198,7 +256,8 @@ class Loop:
         self.chooser.take(client)
         steps = 0 if self.local.epochs is not None else self.local.steps
         step_size = self.local.step_size_at(step, at)
-        self.engine.offer(Offer(name, pinned.sent.params, pinned.stats, step, step_size, steps))
+        version = pinned.sent.version
+        self.engine.offer(Offer(name, pinned.sent.params, pinned.stats, step, step_size, steps, version))
         self._changed = True
 
     def _pulled(self, name: TaskName, at: float) -> None:
@@ -234,6 +293,9 @@ class Loop:
             self._refuse(flying, "its numbers are too large")
             return name.client
         self.patience.note(name.client, event.held if isnan(flying.pulled_at) else at - flying.pulled_at)
+        if self.follower is not None:
+            travel = event.at - self._zero - flying.pulled_at - event.held
+            self.follower.note(name.client, event.service, max(0.0, travel) if not isnan(travel) else nan)
         self.faults.strikes.pop(name.client, None)
         self._end(flying, APPLIED, began, ended, at, task.step, task.work)
         self._safe.append(name)
@@ -248,6 +310,8 @@ class Loop:
             self._changed = True
             return
         self.patience.note(name.client, event.held)
+        if self.follower is not None:
+            self.follower.note(name.client, event.service, nan)
         self.faults.counts["late"] += 1
         reason = LATE if fate is not None else UNKNOWN
         self._note_refusal(name.client, name.nth, reason)
@@ -408,6 +472,9 @@ class Loop:
             "expelled": dict(self.faults.expelled),
             "names": dict(self.names),
             "resumes": tuple(dict(one) for one in self.resumes),
+            "plans": tuple(dict(one) for one in self.plans),
+            "force": None if self.force is None else _stored(self.force),
+            "following": None if self.follower is None else self.follower.snapshot(),
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
@@ -417,6 +484,7 @@ class Loop:
         if len(tree["sent"]) != self._sent.size:
             raise UnreadableFile("the checkpoint does not belong to this run: its fleet has other clients")
         self.server.restore(tree["server"])
+        self._restore_plan(tree)
         self.chooser.restore(tree["chooser"])
         self.epoch = tree["epoch"] + 1
         self._sent[:] = tree["sent"].numpy()
@@ -437,11 +505,26 @@ class Loop:
             self.chooser.take(client)
         self._zero, self._begun = self.engine.now() - tree["time"], bool(self._sent.any())
         self.resumes.append({"step": self.server.received, "time": tree["time"], "epoch": self.epoch})
-        if not getattr(self.server.algorithm, "needs_sent", True):
-            return
+        if getattr(self.server.algorithm, "needs_sent", True):
+            self.drop_all("its model is gone with the server that sent it")
+
+    def drop_all(self, reason: str) -> None:
+        """Drop the tasks in flight of earlier servers; others will be sent."""
         for flying in list(self.pending.values()):
-            self._lose(flying, DROPPED, "its model is gone with the server that sent it")
+            self._lose(flying, DROPPED, reason)
         self._ended.clear()
+
+    def _restore_plan(self, tree: dict[str, Any]) -> None:
+        """Go on with the plan in force, and with what is known of the clients; older checkpoints have neither."""
+        if tree.get("plans"):
+            check(tree, {"plans": tuple[dict[str, Any], ...]})
+            self.plans = [dict(one) for one in tree["plans"]]
+        if tree.get("force") is not None:
+            check(tree["force"], {"sampling": Tensor, "cap": Tensor, "share": Tensor, "concurrency": int})
+            sampling, cap, share = (tree["force"][key].numpy().copy() for key in InForce._fields[:3])
+            self._take_up(InForce(sampling, cap, share, tree["force"]["concurrency"]))
+        if self.follower is not None and tree.get("following") is not None:
+            self.follower.restore(tree["following"], self.force, self.plans[-1])
 
     def in_flight(self) -> bytes:
         """Return the rows of the tasks in flight."""
@@ -452,6 +535,11 @@ class Loop:
 def _tensor(rows: list[list[Any]], kind: type, columns: int) -> Tensor:
     """Return a table as a tensor; by way of NumPy, which reads lists ten times as fast."""
     return torch.from_numpy(np.array(rows, kind).reshape(-1, columns))
+
+
+def _stored(force: InForce) -> dict[str, Any]:
+    arrays = {key: torch.from_numpy(getattr(force, key).copy()) for key in InForce._fields[:3]}
+    return {**arrays, "concurrency": force.concurrency}
 
 
 def _waiting(flying: Flying) -> bool:

@@ -11,6 +11,7 @@ from sojourn.errors import InvalidInput
 if TYPE_CHECKING:
     from sojourn.live.run import LiveRun
 
+PREFIX = "sojourn_"  # of every name
 HELP = {
     "updates_total": "Updates applied.",
     "tasks_in_flight": "Tasks in flight.",
@@ -62,7 +63,7 @@ def text(found: Mapping[str, float]) -> str:
     lines = []
     for key, value in found.items():
         kind = "counter" if key.endswith("_total") else "gauge"
-        lines += [f"# HELP sojourn_{key} {HELP[key]}", f"# TYPE sojourn_{key} {kind}", f"sojourn_{key} {value!r}"]
+        lines += [f"# HELP {PREFIX}{key} {HELP[key]}", f"# TYPE {PREFIX}{key} {kind}", f"{PREFIX}{key} {value!r}"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Replay a live run: train along its recorded trace, and say whether the model is the same to the bit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from sojourn.learning.run.build import fleet_and_plan
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.run_config import config_of
 from sojourn.live.journal import CHECKPOINTS
+from sojourn.live.server import inexact
 from sojourn.schedule import ended
 from sojourn.trace import Trace
 
@@ -28,6 +29,8 @@ class Replayed:
     """Whether the model is the recorded one to the bit."""
     difference: float
     """Largest difference of a parameter from the recorded model."""
+    why: str = ""
+    """Why the model cannot be the same, as the trace says; empty = it can."""
 
 
 def replay_run(place: str | Path, out: str | Path, trust: bool = False) -> Replayed:
@@ -43,7 +46,7 @@ def replay_run(place: str | Path, out: str | Path, trust: bool = False) -> Repla
         )
     trace = Trace.load(path)
     train(along(config_of(folder, trust=trust)), out, trace=trace)
-    return _compared(folder, Path(out), int(trace.applied.sum()))
+    return replace(_compared(folder, Path(out), int(trace.applied.sum())), why=inexact(trace.metadata))
 
 
 def along(config: TrainConfig) -> TrainConfig:

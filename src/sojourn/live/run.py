@@ -5,15 +5,16 @@ rows.bin         the trace so far, task by task
 checkpoints/     model, algorithm state, random state, tasks in flight: committed together with the rows
 metrics.csv      one row per evaluation
 log.jsonl        what happened, one JSON object per line
+plans/0, 1, ...  every plan so far, if the run follows its fleet: plan.json, fleet.csv, change.json
 trace.parquet, model.safetensors, summary.json     at the end
 """
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +22,36 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
+from sojourn.callbacks.callback import Callback, Ending, Model, RunFacts
+from sojourn.callbacks.guard import QueuedCallbacks
 from sojourn.correction import client_shares
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, tidy, write_bytes, write_json
 from sojourn.folders import taken
-from sojourn.learning.algorithms.base import Standard
+from sojourn.landscape import Landscape
+from sojourn.learning.algorithms.base import Algorithm
 from sojourn.learning.replay.server import Server
 from sojourn.learning.run.build import Built, build
-from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.config import TrainConfig, unknown_speeds
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
 from sojourn.learning.run.trainer import identity, versions
+from sojourn.learning.wrappers.wrapped import columns_of, wrappers_of
+from sojourn.live.believed import Told
 from sojourn.live.chooser import Chooser
 from sojourn.live.engine import Engine, Work
+from sojourn.live.follower import Follower
 from sojourn.live.journal import LEAST, Journal
 from sojourn.live.log import Log
 from sojourn.live.loop import Limits, Loop
+from sojourn.live.old_run import remove_old_run
 from sojourn.live.patience import Patience
+from sojourn.live.plan_folder import PlanFolder
+from sojourn.live.planner import Planner, Said
+from sojourn.live.remembering import client_side
+from sojourn.live.server import LiveServer
+from sojourn.scenario import Scenario
 from sojourn.timing.expected import expected
 from sojourn.timing.shares import as_dispatched, as_served, exact_shares
 from sojourn.types import Floats
@@ -46,6 +59,7 @@ from sojourn.types import Floats
 EVALUATIONS = 50
 SIMULATED = ("trace", "availability", "server_rate", "start")  # keys that only a simulated run has
 NAMES = "names"
+UNKNOWN = 180.0  # seconds that a task of an unknown client may take; patience is twenty times that, an hour
 
 
 @dataclass(frozen=True)
@@ -60,11 +74,15 @@ class Settings:
     """Refused messages in a row after which a client is expelled."""
     commit_seconds: float = LEAST
     """Seconds between two commits at the least."""
+    durable: bool = True
+    """Whether the run survives a kill; False = it is on the disk only when it is stopped."""
+    replan: float | None = None
+    """Seconds after which the plan is worked out again at the latest; None = the plan never changes."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is not None and not value > 0:
+            if value is not None and not isinstance(value, bool) and not value > 0:
                 raise InvalidInput(f"{item.name} must be positive, got {getattr(self, item.name)}")
 
 
@@ -83,30 +101,51 @@ class LiveRun:
         settings: Settings | None = None,
         resume: bool = False,
         report: Callable[[str, Mapping[str, Any]], None] | None = None,
+        overwrite: bool = False,
+        callbacks: Sequence[Callback] = (),
+        said: Said | None = None,
+        landscape: Landscape | None = None,
+        pool: Executor | None = None,
     ) -> None:
+        """`said` is what the user has decided of the policy, by default what the configuration says; `landscape` lets
+        the model of training choose policies; `pool` works out plans, by default a thread.
+        """
+        self._following = said or Said.of(config), landscape, pool
         self.folder, self.settings = Path(folder), settings or Settings()
         self.built = built_for(config)
         self._told = report
+        self.stopped: str | None = None
+        """Why a callback ended the run early; None = none did."""
+        own = columns_of(self.built.algorithm, self.built.setting)
+        columns = (*(one.name for one in self.built.federation.metrics), *own)
+        self.metrics = Metrics(self.folder / "metrics.csv", self.built.setting.fleet.name, columns)
+        self.callbacks = QueuedCallbacks(callbacks, self._warn)
+        self.callbacks.check(self.metrics.columns)
         with ExitStack() as held:
             held.enter_context(taken(self.folder))
-            resumed = self._recognised(resume)
+            resumed = self._recognised(resume, overwrite)
             tidy(self.folder)
             self.log = held.enter_context(Log(self.folder / "log.jsonl"))
-            self.journal = Journal(self.folder, least=self.settings.commit_seconds)
+            self.journal = Journal(self.folder, least=self.settings.commit_seconds, durable=self.settings.durable)
             held.callback(self.journal.close)
             if not resumed:
                 facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
                 write_json(self.folder / "config.json", facts, "configuration")
-            tree = self.journal.open()
-            self._begin(connect, tree)
+            try:
+                self._begin(connect, self.journal.open())
+            except BaseException:  # an address in use, keys that cannot be read
+                if not resumed:
+                    remove_old_run(self.folder)
+                raise
             held.callback(self._close)
             self._held = held.pop_all()
 
     def _begin(self, connect: Connect, tree: dict[str, Any] | None) -> None:
         built, epoch = self.built, 1 if tree is None else tree["epoch"] + 1
         federation, setting = built.federation, built.setting
-        self.server = Server(built.algorithm, federation.first, federation.first_stats, setting)
+        self.server = LiveServer(built.algorithm, federation.first, federation.first_stats, setting)
         names = {} if tree is None else dict(tree[NAMES])
+        follower = self._follower()
         self.engine = connect(work_of(built), epoch, names)
         chooser = chooser_of(built)
         limits = Limits(
@@ -115,7 +154,8 @@ class LiveRun:
             self.settings.begin_with or min(setting.clients, setting.plan.concurrency),
             self.settings.strikes,
         )
-        patience = Patience(mean_times(built).tolist(), self.settings.patience)
+        times = mean_times(built) if told_of(built).known else np.full(setting.clients, UNKNOWN)
+        patience = Patience(times.tolist(), self.settings.patience)
         self.loop = Loop(
             self.server,
             federation.local,
@@ -126,12 +166,15 @@ class LiveRun:
             patience,
             epoch,
             self._note,
+            follower,
         )
-        self.metrics = Metrics(
-            self.folder / "metrics.csv", setting.fleet.name, tuple(one.name for one in federation.metrics)
-        )
+        if follower is not None:
+            self.loop.plans = [PlanFolder(self.folder).first(built, self.server.correction, follower.planner.first())]
         if tree is not None:
             self.loop.restore(tree)
+            PlanFolder(self.folder).forget(len(self.loop.plans))
+            if getattr(self.engine, "forgets", False):
+                self.loop.drop_all("its client has ended with the server that sent it")
         self.loop.commit()  # so that no other server ever has this epoch
         self._begin_metrics(tree is not None)
         self._judging = ThreadPoolExecutor(1, "evaluation")
@@ -139,6 +182,19 @@ class LiveRun:
         self.every = built.config.evaluate_every or max(1, int((built.config.steps or 1000) // EVALUATIONS))
         self._next = self.server.received // self.every * self.every + (self.every if tree is not None else 0)
         self._note("resumed" if tree is not None else "started", {"epoch": epoch, "received": self.server.received})
+        rows = () if tree is None else tuple(read_metrics(self.folder))
+        self.callbacks.begin(RunFacts(self.folder, asdict(built.config), True, self.server.received, rows))
+        self._due = self.callbacks.due(self.server.received)
+
+    def _follower(self) -> Follower | None:
+        """Return what follows the fleet, if the run is to be planned again; it is closed with the run."""
+        if self.settings.replan is None:
+            return None
+        said, landscape, pool = self._following
+        made = Follower(Planner(self.built, told_of(self.built), said, landscape), self.settings.replan, pool)
+        made.keep = PlanFolder(self.folder).keep
+        made.kept = lambda what, reason: self._note(what, {"step": self.server.received, "reason": reason})
+        return made
 
     def run(self, stop: threading.Event, watch: Callable[["LiveRun"], None] | None = None) -> bool:
         """Run to the end, or until `stop` is set; return whether the end was reached."""
@@ -147,6 +203,11 @@ class LiveRun:
             if self.server.received >= self._next:
                 self._next = (self.server.received // self.every + 1) * self.every
                 self._evaluate()
+            if self.server.received >= self._due:
+                self.callbacks.updated(self.server.received, self._model(self.server))
+                self._due = self.callbacks.due(self.server.received)
+            if self.callbacks.stop is not None and self.stopped is None:
+                self._stop_early(self.callbacks.stop)
             if watch is not None:
                 watch(self)
 
@@ -156,7 +217,18 @@ class LiveRun:
             self._finish()
         self._note("ended" if complete else "stopped", {"received": self.server.received})
         self.engine.stop(complete)
+        self._end_callbacks(complete, (self.stopped or "") if complete else "it was stopped")
         return complete
+
+    def _stop_early(self, reason: str) -> None:
+        """Let the run be complete with the updates that it has."""
+        self.stopped = reason
+        self.loop.limits.updates = self.server.received
+        self._note("early stop", {"received": self.server.received, "reason": reason})
+
+    def _end_callbacks(self, complete: bool, reason: str) -> None:
+        if not self.callbacks.end(Ending(complete, reason, self.server.received)):
+            self._warn("callbacks have not ended in time, and are left alone; the run is not affected")
 
     def close(self) -> None:
         """Release the folder."""
@@ -171,8 +243,11 @@ class LiveRun:
     def _close(self) -> None:
         self.engine.stop(False)
         self._judging.shutdown(wait=True)
+        self._end_callbacks(False, "an error ended it")
+        if self.loop.follower is not None:
+            self.loop.follower.close()
 
-    def _recognised(self, resume: bool) -> bool:
+    def _recognised(self, resume: bool, overwrite: bool) -> bool:
         """Whether the folder holds this run; refuse one that holds another."""
         path = self.folder / "config.json"
         no_links(self.folder)
@@ -180,13 +255,18 @@ class LiveRun:
             if any(one.name != "lock" and one.suffix != ".partial" for one in self.folder.iterdir()):
                 raise InvalidInput(f"the folder {self.folder} holds other files, not a run; name an empty or a new one")
             return False
+        if overwrite and not resume:
+            remove_old_run(self.folder)
+            return False
         if not resume:
             raise InvalidInput(
                 f"the folder {self.folder} already holds a run; continue it with --resume (resume=True in Python), "
-                "or name another folder"
+                "replace it with --overwrite (overwrite=True), or name another folder"
             )
         if (self.folder / "summary.json").exists():
-            raise InvalidInput(f"the run in {self.folder} is finished; name another folder for a new one")
+            raise InvalidInput(
+                f"the run in {self.folder} is finished; replace it with --overwrite, or name another folder"
+            )
         found = facts_of(self.folder)
         for key, value in identity(self.built, None).items():
             if key != "config" and found.get(key) != value:
@@ -224,6 +304,17 @@ class LiveRun:
     def _judge(self, seen: Server) -> None:
         torch.set_num_threads(1)
         self.metrics.append(seen, judge(self.built.federation, seen.params, seen.stats))
+        self.callbacks.evaluated(self.metrics.last, self._model(seen))
+
+    def _model(self, seen: Server) -> Model:
+        """Return what gives a copy of the model of now, by the names of its module, whenever it is called."""
+        model, params, stats = self.built.federation.model, seen.params, seen.stats
+        return lambda: model.state(params, stats)
+
+    def _warn(self, sentence: str) -> None:
+        """Report what is wrong with a callback; called in their thread."""
+        with suppress(Warning):  # where warnings are errors, the log has it
+            self._note("callback", {"reason": sentence})
 
     def _note(self, what: str, facts: Mapping[str, Any]) -> None:
         self.log.write(what, facts)
@@ -247,16 +338,18 @@ class LiveRun:
             "faults": dict(faults.counts),
             "refusals": faults.refusals,
             "names": dict(self.loop.names),
+            **self.server.facts,
+            **({"plans": self.loop.plans} if self.loop.plans else {}),
         }
 
     def _finish(self) -> None:
         federation = self.built.federation
         self.journal.trace(self.facts(), self.loop.in_flight()).save(self.folder / "trace.parquet")
-        module = federation.model.at(self.server.params, self.server.stats)
-        tensors = {name: tensor.contiguous().clone() for name, tensor in module.state_dict().items()}
+        tensors = federation.model.state(self.server.params, self.server.stats)
         write_bytes(self.folder / "model.safetensors", save(tensors), "model")
         last = {key: value if np.isfinite(value) else None for key, value in self.metrics.last.items()}
-        facts = {"complete": True, "live": True, "received": self.server.received, **last}
+        early = {} if self.stopped is None else {"stopped": self.stopped}
+        facts = {"complete": True, "live": True, "received": self.server.received, **early, **last}
         write_json(self.folder / "summary.json", facts, "summary")
         self.journal.store.forget()
 
@@ -277,15 +370,22 @@ def built_for(config: TrainConfig) -> Built:
 
 def check_algorithm(built: Built) -> None:
     """Refuse an algorithm that cannot run live, and say why."""
-    algorithm = built.algorithm
-    kind, name = type(algorithm), algorithm.name
-    if not built.scenario.dispatcher.queued:
-        raise InvalidInput(f"{name} works in rounds or periods of the server, which live runs do not have; use another")
-    if algorithm.remembers:
-        raise InvalidInput(f"{name} keeps a memory at every client, which live runs do not have; use another")
-    own = [step for step in ("start", "finish") if getattr(kind, step, None) is not getattr(Standard, step)]
-    if own:
-        raise InvalidInput(f"{name} changes what clients do ({', '.join(own)}), which live clients do not know yet")
+    reason = why_not_live(built.algorithm, built.scenario)
+    if reason is not None:
+        raise InvalidInput(reason)
+    for one in wrappers_of(built.algorithm):
+        one.check_live()
+
+
+def why_not_live(algorithm: Algorithm, scenario: Scenario) -> str | None:
+    """Return why an algorithm cannot run live under this scenario; None = it can."""
+    if not scenario.dispatcher.queued:
+        return f"{algorithm.name} works in rounds or periods of the server, which live runs do not have; use another"
+    if getattr(algorithm, "must_remember", False):
+        return f"{algorithm.name} breaks if a client forgets, and live clients that are started again do; use another"
+    if algorithm.sets_steps:
+        return f"{algorithm.name} sets the local steps of every task, which live clients are not told yet; use another"
+    return None
 
 
 def chooser_of(built: Built) -> Chooser:
@@ -312,7 +412,15 @@ def work_of(built: Built) -> Work:
         federation.seed,
         federation.order,
         prefetch,
+        client_side(built.config, federation.model)[1],
     )
+
+
+def told_of(built: Built) -> Told:
+    """Return what a run is told of its clients: the times of their tasks, as its fleet says."""
+    fleet = as_served(built.setting.fleet, built.scenario)
+    service, travel = (np.repeat(one, fleet.count) for one in (1 / fleet.rate, fleet.link_time))
+    return Told(service, travel, fleet.group_of_client, unknown_speeds(built.config.fleet) is None)
 
 
 def mean_times(built: Built) -> Floats:

@@ -1,17 +1,23 @@
-"""Serve a live run over gRPC, and run its clients: what the command line and Python share."""
+"""Serve a live run over gRPC or on Ray, and run its clients: what the command line and Python share."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sojourn.calibration import Calibration
+from sojourn.callbacks.table import callbacks as made_of
+from sojourn.errors import InvalidInput
 from sojourn.learning.run.build import Built, build
-from sojourn.learning.run.config import TrainConfig
-from sojourn.live.engine import Engine, Work
+from sojourn.learning.run.config import TrainConfig, unknown_speeds
+from sojourn.live.engine import Engine, Work, plain
 from sojourn.live.monitor import numbers, serving
 from sojourn.live.pace import Pace
-from sojourn.live.run import LiveRun, built_for
+from sojourn.live.planner import Said
+from sojourn.live.remembering import client_side, remembering
+from sojourn.live.run import Connect, LiveRun, built_for
 from sojourn.live.settings import ClientFile, ServerFile
 from sojourn.live.worker import FederationWorker, OwnDataWorker, Worker
 
@@ -24,23 +30,75 @@ def open_server(
     resume: bool = False,
     names: Mapping[str, int] | None = None,
     report: Callable[[str, Mapping[str, Any]], None] | None = None,
+    overwrite: bool = False,
+    callbacks: Iterable[Any] = (),
 ) -> LiveRun:
-    """Open a live run and listen for its clients; `run` on it does the rest.
+    """Open a live run and listen for its clients, or start them on Ray; `run` on it does the rest.
 
-    Without `names` clients get numbers in the order in which they first join; a client keeps its number for ever.
+    Without `names` a client that has the name of one in the fleet gets that one's number, and others get numbers in the
+    order in which they first join; a client keeps its number for ever. With `overwrite` the run in the folder is
+    replaced. `callbacks` are those besides the file's, as texts or objects.
     """
-    config = advised(config)
+    if overwrite and resume:
+        raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
+    if overwrite and file.engine == "grpc":  # an address that is in use must not cost the old run
+        from sojourn.live.engines.grpc.server import check_free
+
+        check_free(file.address)
 
     def connect(work: Work, epoch: int, known: dict[str, int]) -> Engine:
+        if file.engine == "ray":
+            return _on_ray(config, file, work)
         from sojourn.live.engines.grpc.server import GrpcEngine
 
-        keys, registry = _keys(file)
+        keys, registry = keys_of(file)
         given = dict(names or {}) | known
-        clients = run_clients_of(config)
-        free = [] if names else [one for one in range(clients) if one not in given.values()]
-        return GrpcEngine(file.address, work, epoch=epoch, names=given, open_slots=free, keys=keys, registry=registry)
+        meant = names_of(config)
+        free = [] if names else [one for one in meant.values() if one not in given.values()]
+        return GrpcEngine(
+            file.address, work, epoch=epoch, names=given, open_slots=free, meant=meant, keys=keys, registry=registry
+        )
 
-    return LiveRun(config, file.out, connect, file.settings, resume, report)
+    return open_run(config, file, connect, resume, report, overwrite, callbacks)
+
+
+def open_run(
+    config: TrainConfig,
+    file: ServerFile,
+    connect: Connect,
+    resume: bool = False,
+    report: Callable[[str, Mapping[str, Any]], None] | None = None,
+    overwrite: bool = False,
+    callbacks: Iterable[Any] = (),
+) -> LiveRun:
+    """Open a live run over any engine: with our advice where nothing is said, and planned again as the file says."""
+    run = advised(config)
+    nothing = run is not config
+    every = file.every(nothing or unknown_speeds(run.fleet) is not None)
+    land = None if file.calibration is None else Calibration.load(file.calibration).landscape()
+    settings = replace(file.settings, replan=every)
+    made = made_of([*file.callbacks, *callbacks])
+    out = Path(file.out).expanduser()
+    return LiveRun(run, out, connect, settings, resume, report, overwrite, made, Said.of(run, nothing), land)
+
+
+def _on_ray(config: TrainConfig, file: ServerFile, work: Work) -> Engine:
+    from sojourn.live.engines.ray.engine import RayEngine
+    from sojourn.live.engines.ray.instance import ready
+
+    names = names_of(config)
+    many = min(file.processes, len(names))
+    spread = [tuple(range(number, len(names), many)) for number in range(many)]
+    crew, close = ready(config, plain(work, "ray"), spread, file.paced, file.cluster)
+    return RayEngine(crew, work, spread, names, close)
+
+
+def names_of(config: TrainConfig) -> dict[str, int]:
+    """Return the clients' names and numbers: those of the fleet's groups, such as oslo, or fast-0 in a larger group."""
+    from sojourn.learning.run.build import fleet_and_plan
+
+    fleet = fleet_and_plan(config)[0]
+    return {fleet.client_name(client): client for client in range(fleet.clients)}
 
 
 def advised(config: TrainConfig) -> TrainConfig:
@@ -56,13 +114,6 @@ def advised(config: TrainConfig) -> TrainConfig:
     return config.resolved(cap="1", correction=0.5)
 
 
-def run_clients_of(config: TrainConfig) -> int:
-    """Return the number of clients of a run's fleet."""
-    from sojourn.learning.run.build import fleet_and_plan
-
-    return fleet_and_plan(config)[0].clients
-
-
 def serve(run: LiveRun, file: ServerFile, stop: threading.Event, watch: Watch | None = None) -> bool:
     """Run a live run to its end, with its metrics served meanwhile; return whether the end was reached."""
     with ExitStack() as held:
@@ -71,7 +122,8 @@ def serve(run: LiveRun, file: ServerFile, stop: threading.Event, watch: Watch | 
         return run.run(stop, watch)
 
 
-def _keys(file: ServerFile) -> tuple[Any, Any]:
+def keys_of(file: ServerFile) -> tuple[Any, Any]:
+    """Return the keys of a server and its register of clients; (None, None) = it has none."""
     if file.keys is None:
         return None, None
     from sojourn.live.keys import Registry, ServerKeys
@@ -82,9 +134,12 @@ def _keys(file: ServerFile) -> tuple[Any, Any]:
 def worker_of(config: TrainConfig, file: ClientFile) -> Worker:
     """Return what the clients of a file do: with their part of the run's data, or with all of it."""
     if file.holds == "all":
-        return OwnDataWorker.of(config)
+        own = OwnDataWorker.of(config)
+        return remembering(own, client_side(config, own.model))
     built: Built = built_for(config) if config.time or config.steps else build(config)
-    return FederationWorker(built.federation, Pace.of(built) if file.paced else None)
+    federation = built.federation
+    part = FederationWorker(federation, Pace.of(built) if file.paced else None)
+    return remembering(part, client_side(config, federation.model), federation.keys)
 
 
 def join(config: TrainConfig, file: ClientFile, stop: threading.Event | None = None, **options: Any) -> dict[str, int]:

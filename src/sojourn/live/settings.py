@@ -16,14 +16,17 @@ from sojourn.text import nearest
 
 PORT = 7733
 RUN = "run"
+ENGINES = ("grpc", "ray")
+USUAL = 600.0  # seconds after which a plan is worked out again, if nothing is said
 WORDS = {
-    "tuple": "a list of names",
+    "tuple": "a list of texts",
     "str": "text",
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number of seconds, or a time such as '2min'",
 }
 DURATIONS = ("patience", "commit_seconds", "give_up")
+AUTO, NEVER = "auto", "never"
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,34 @@ class ServerFile:
     """Seconds between two commits at the least."""
     metrics_port: int | None = None
     """Port on 127.0.0.1 at which metrics can be read in the format of Prometheus; None = none."""
+    durable: bool = True
+    """Whether the run survives a kill of the server; False = it is on the disk only when it is stopped."""
+    engine: str = "grpc"
+    """What carries tasks: `grpc`, clients dial in; or `ray`, the server starts them as actors."""
+    cluster: str | None = None
+    """Ray only: address of the cluster, HOST:PORT or auto; None = an instance of its own on this machine."""
+    processes: int = 2
+    """Ray only: actors that the clients are spread over."""
+    paced: bool = False
+    """Ray only: whether service lasts as long as the fleet's laws say: artificial service times, for trials."""
+    callbacks: tuple[str, ...] = ()
+    """What is told of the run while it goes on: `mlflow`, `checkpoints(every=1000)`, `package.module:Class`."""
+    replan: str | float = AUTO
+    """Time after which the plan is worked out again at the latest; `never`; or `auto`: ten minutes if the policy or the
+    speeds are left open, never if a policy is given.
+    """
+    calibration: str | None = None
+    """Calibration file, with which the model of training chooses the policy whenever the plan is worked out again."""
 
     def __post_init__(self) -> None:
         check_address(self.address)
+        _check_engine(self)
+        if isinstance(self.replan, str) and self.replan not in (AUTO, NEVER):
+            object.__setattr__(self, "replan", seconds(self.replan, "replan"))
+        if not isinstance(self.replan, str) and not self.replan > 0:
+            raise InvalidInput(f"replan must be a positive time, never or auto, got {self.replan}; write 10min")
+        if self.calibration is not None and self.replan == NEVER:
+            raise InvalidInput("a calibration is for working out plans again, but replan is never; leave out one")
         if self.keys is None and not self.insecure and not local(self.address):
             raise InvalidInput(
                 f"a server at {self.address} needs keys, because others can reach it, got none; make them with "
@@ -60,7 +88,36 @@ class ServerFile:
     @property
     def settings(self) -> Settings:
         """How the run is run."""
-        return Settings(self.begin_with, self.patience, self.strikes, self.commit_seconds)
+        return Settings(
+            self.begin_with, self.patience, self.strikes, self.commit_seconds, self.durable, self.every(False)
+        )
+
+    def every(self, left_open: bool) -> float | None:
+        """Return the seconds between two plans; None = the plan never changes. `left_open` = the run leaves the policy
+        or the speeds open.
+
+        >>> ServerFile().every(True), ServerFile().every(False), ServerFile(replan="2min").every(False)
+        (600.0, None, 120.0)
+        """
+        if isinstance(self.replan, str):
+            return USUAL if self.replan == AUTO and (left_open or self.calibration) else None
+        return float(self.replan)
+
+
+def _check_engine(file: ServerFile) -> None:
+    """Refuse keys that do not go with the engine."""
+    if file.engine not in ENGINES:
+        raise InvalidInput(
+            f"engine must be one of {', '.join(ENGINES)}, got '{file.engine}'{nearest(file.engine, ENGINES)}"
+        )
+    if file.processes < 1:
+        raise InvalidInput(f"processes must be at least 1, got {file.processes}")
+    default = {item.name: item.default for item in fields(ServerFile)}
+    others = ("address", "keys", "insecure") if file.engine == "ray" else ("cluster", "processes", "paced")
+    for key in others:
+        if getattr(file, key) != default[key]:
+            other = ENGINES[1 - ENGINES.index(file.engine)]
+            raise InvalidInput(f"{key} belongs to the engine {other}, the engine is {file.engine}; leave {key} out")
 
 
 @dataclass(frozen=True)
@@ -84,6 +141,8 @@ class ClientFile:
         check_address(self.server)
         if self.holds not in ("all", "part"):
             raise InvalidInput(f"holds must be all or part, got '{self.holds}'")
+        if self.paced and self.holds != "part":
+            raise InvalidInput("paced = true needs holds = 'part', got 'all'; a client with its own data is not paced")
         if not self.clients:
             raise InvalidInput('a client file must name its clients, got none; write clients = ["oslo"]')
 
@@ -99,6 +158,8 @@ def read_file(
     run = content.pop(RUN, None)
     if not isinstance(run, dict):
         raise InvalidInput(f"live file {path} must have a table [run] with what is trained; add it")
+    if kind is ClientFile and content.get("holds", ClientFile.holds) == "all":
+        run.setdefault("fleet", "")  # such a client does not read it
     return made(kind, {**content, **given}, str(path)), TrainConfig.of(put_over(run, over), f"[run] of {path}")
 
 
@@ -114,7 +175,7 @@ def made(kind: type[File], content: Mapping[str, Any], where: str) -> File:
 def _value(key: str, kind: str, value: Any, where: str) -> Any:
     if key in DURATIONS and isinstance(value, str):
         return seconds(value, f"{where}: {key}")
-    if key == "clients" and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if "tuple" in kind and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         return tuple(value)
     fits = {
         "str": isinstance(value, str),

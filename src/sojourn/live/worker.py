@@ -40,6 +40,8 @@ class Task(NamedTuple):
     """Step size of the local steps."""
     steps: int
     """Local steps to do; 0 = as many as the client's epochs need."""
+    version: int = 0
+    """Number of changes of the server's model before this one."""
 
 
 class Worker(Protocol):
@@ -99,7 +101,12 @@ class FederationWorker:
 
 
 def check_model(model: FlatModel, work: Work) -> None:
-    """Raise an error if a model is not of the size that the server trains."""
+    """Raise an error if a model is not of the size that the server trains, or clients do something to updates."""
+    if work.algorithm:
+        raise InvalidInput(
+            "clients of this run do something of their own with an update, this client does not know what; give it "
+            "the server's keys algorithm and wrap"
+        )
     found = (model.params.numel(), model.stats.numel())
     if found != (work.parameters, work.statistics):
         raise InvalidInput(
@@ -112,7 +119,7 @@ class OwnDataWorker:
     """A client that has a model and data of its own: every task draws its batches from all of them."""
 
     def __init__(self, model: FlatModel, dataset: Dataset) -> None:
-        self._model, self._dataset = model, dataset
+        self.model, self._dataset = model, dataset
         self._clients: dict[int, Federation] = {}
 
     @classmethod
@@ -128,11 +135,11 @@ class OwnDataWorker:
 
     def begin(self, client: int, work: Work) -> None:
         """Prepare the local work that the server asks for."""
-        check_model(self._model, work)
+        check_model(self.model, work)
         everything = Partition.by_owner(np.zeros(self.examples, np.int64))
         seed = TaskKeys(work.seed)(client, 0)  # a stream of batches of its own
         self._clients[client] = Federation(
-            self._model, self._dataset, everything, replace(work.local, schedule=Schedule()), seed, work.order
+            self.model, self._dataset, everything, replace(work.local, schedule=Schedule()), seed, work.order
         )
 
     def compute(self, task: Task) -> Update:
@@ -154,7 +161,7 @@ class LoopWorker:
     """
 
     def __init__(self, module: nn.Module, fit: Callable[[nn.Module, Task], float], examples: int = 0) -> None:
-        self._model, self._fit, self._examples = FlatModel(module), fit, examples
+        self.model, self._fit, self._examples = FlatModel(module), fit, examples
 
     @property
     def examples(self) -> int:
@@ -163,14 +170,14 @@ class LoopWorker:
 
     def begin(self, client: int, work: Work) -> None:
         """Check that the model is the server's."""
-        check_model(self._model, work)
+        check_model(self.model, work)
 
     def compute(self, task: Task) -> Update:
         """Call the loop, and return how the model has changed."""
-        module = self._model.at(task.params, task.stats if task.stats is not None else self._model.stats)
+        module = self.model.at(task.params, task.stats if task.stats is not None else self.model.stats)
         loss = self._fit(module, task)
-        delta = self._model.params - task.params
-        stats = None if task.stats is None else self._model.stats.clone()
+        delta = self.model.params - task.params
+        stats = None if task.stats is None else self.model.stats.clone()
         value = torch.tensor(float("nan") if loss is None else float(loss), dtype=delta.dtype)
         return Update(None, delta, task.step_size, max(1, task.steps), value.nan_to_num(), stats)
 

@@ -31,9 +31,17 @@ class Refused(Exception):
 class Admission:
     """Numbers of clients by name, and the check of every call."""
 
-    def __init__(self, names: Mapping[str, int], open_slots: Iterable[int], registry: "Registry | None") -> None:
+    def __init__(
+        self,
+        names: Mapping[str, int],
+        open_slots: Iterable[int],
+        registry: "Registry | None",
+        meant: Mapping[str, int] | None = None,
+    ) -> None:
+        """`meant` has the open slots that are meant for clients of certain names, if nobody else has them."""
         self.names = dict(names)
         """Number of each client."""
+        self._meant = dict(meant or {})
         self._slots = [slot for slot in dict.fromkeys(open_slots) if slot not in set(self.names.values())][::-1]
         self._registry = registry
         self._expelled: dict[int, str] = {}
@@ -59,11 +67,19 @@ class Admission:
             if not self._slots or not 1 <= len(name) <= LONGEST or not name.isprintable():
                 reason = f"the run does not know a client named {quoted(name)}; check the name, or add it to the run"
                 raise Refused(CODE.PERMISSION_DENIED, reason)
-            self.names = self.names | {name: self._slots.pop()}  # a new mapping: other threads may read the old one
+            self.names = self.names | {name: self._slot(name)}  # a new mapping: other threads may read the old one
         number = self.names[name]
         if number in self._expelled:
             raise Refused(CODE.PERMISSION_DENIED, f"the client {name} was expelled: {self._expelled[number]}")
         return number
+
+    def _slot(self, name: str) -> int:
+        """Take the open slot that is meant for a name, or else the first one, and return it."""
+        slot = self._meant.get(name, -1)
+        if slot not in self._slots:
+            return self._slots.pop()
+        self._slots.remove(slot)
+        return slot
 
     def expel(self, number: int, reason: str) -> None:
         """Admit a client no more."""

@@ -54,7 +54,7 @@ class Calls:
     """The calls of one channel, which all clients of a process share."""
 
     def __init__(self, address: str, keys: "ClientKeys | None") -> None:
-        self.address = address
+        self.address, self._secret = address, keys is not None
         if keys is None:
             self.channel = grpc.aio.insecure_channel(address, OPTIONS)
         else:
@@ -132,7 +132,16 @@ class Calls:
             return InvalidInput(f"the server at {self.address} refuses: {words}")
         if code == CODE.UNAVAILABLE and NOT_TRUSTED in words:
             return SojournError(f"the server at {self.address} is not trusted: its certificate is of another authority")
-        return Broken(f"{code.name}: {words}")
+        return Broken(self._reason(words) if code == CODE.UNAVAILABLE else f"{code.name}: {words}")
+
+    def _reason(self, words: str) -> str:
+        """Return what gRPC says of a connection in a few words, with a hint if keys may be what is wrong."""
+        short = words.rpartition(": ")[2]
+        if not self._secret and short == "Socket closed":
+            return f"{short}; the server may want keys, and this client has none"
+        if self._secret and "WRONG_VERSION_NUMBER" in words:
+            return "no encryption at the other end; the server may have no keys"
+        return short
 
 
 async def windowed(jobs: list[Any]) -> None:

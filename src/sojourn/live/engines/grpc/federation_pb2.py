@@ -24,21 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*sojourn/live/engines/grpc/federation.proto\x12\x0fsojourn.live.v1\"6\n\x08TaskName\x12\x0e\n\x06\x63lient\x18\x01 \x01(\r\x12\x0b\n\x03nth\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\r\"\x92\x01\n\x0bJoinRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0e\n\x06\x63lient\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\x04\x12\x12\n\nstatistics\x18\x04 \x01(\x04\x12\x10\n\x08\x65xamples\x18\x05 \x01(\x04\x12\'\n\x04held\x18\x06 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\"\xd2\x01\n\tJoinReply\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x63lient\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12#\n\x04work\x18\x04 \x01(\x0b\x32\x15.sojourn.live.v1.Work\x12%\n\x05\x64type\x18\x05 \x01(\x0e\x32\x16.sojourn.live.v1.Dtype\x12\r\n\x05whole\x18\x06 \x01(\r\x12\r\n\x05\x63hunk\x18\x07 \x01(\r\x12+\n\x08received\x18\x08 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\"\xb3\x01\n\x05Local\x12\r\n\x05steps\x18\x01 \x01(\x04\x12\x13\n\x06\x65pochs\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\nbatch_size\x18\x03 \x01(\x04\x12\x11\n\tstep_size\x18\x04 \x01(\x01\x12\x10\n\x08momentum\x18\x05 \x01(\x01\x12\x14\n\x0cweight_decay\x18\x06 \x01(\x01\x12\x10\n\x08proximal\x18\x07 \x01(\x01\x12\x11\n\x04\x63lip\x18\x08 \x01(\x01H\x01\x88\x01\x01\x42\t\n\x07_epochsB\x07\n\x05_clip\"\x84\x01\n\x04Work\x12\x12\n\nparameters\x18\x01 \x01(\x04\x12\x12\n\nstatistics\x18\x02 \x01(\x04\x12%\n\x05local\x18\x03 \x01(\x0b\x32\x16.sojourn.live.v1.Local\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\r\n\x05order\x18\x05 \x01(\t\x12\x10\n\x08prefetch\x18\x06 \x01(\x08\",\n\x0bPullRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04seen\x18\x02 \x01(\x04\"m\n\x04Task\x12\'\n\x04name\x18\x01 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12\x11\n\tstep_size\x18\x03 \x01(\x01\x12\r\n\x05steps\x18\x04 \x01(\x04\x12\x0c\n\x04size\x18\x05 \x01(\x04\"B\n\x07Refusal\x12\'\n\x04name\x18\x01 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb9\x01\n\tPullReply\x12#\n\x04task\x18\x01 \x01(\x0b\x32\x15.sojourn.live.v1.Task\x12\x0e\n\x06serial\x18\x02 \x01(\x04\x12/\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\x12)\n\x07refused\x18\x04 \x03(\x0b\x32\x18.sojourn.live.v1.Refusal\x12\r\n\x05\x65nded\x18\x05 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"X\n\x0c\x46\x65tchRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\'\n\x04name\x18\x02 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\x1a\n\nFetchReply\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"\xe7\x01\n\x0bPushRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\'\n\x04name\x18\x02 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12#\n\x04kind\x18\x03 \x01(\x0e\x32\x15.sojourn.live.v1.Kind\x12\x11\n\tstep_size\x18\x04 \x01(\x01\x12\r\n\x05steps\x18\x05 \x01(\x04\x12\x0c\n\x04loss\x18\x06 \x01(\x01\x12\x0f\n\x07service\x18\x07 \x01(\x01\x12\x0c\n\x04held\x18\x08 \x01(\x01\x12\x0c\n\x04size\x18\t \x01(\x04\x12\x0e\n\x06offset\x18\n \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"D\n\tPushReply\x12\'\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\x17.sojourn.live.v1.Answer\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1f\n\x0cWatchRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"=\n\x06Notice\x12#\n\x04over\x18\x01 \x01(\x0e\x32\x15.sojourn.live.v1.Over\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x0cLeaveRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x0c\n\nLeaveReply*D\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x11\n\rDTYPE_FLOAT64\x10\x02*?\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_GRADIENT\x10\x01\x12\x0e\n\nKIND_DELTA\x10\x02*u\n\x06\x41nswer\x12\x16\n\x12\x41NSWER_UNSPECIFIED\x10\x00\x12\x11\n\rANSWER_STORED\x10\x01\x12\x13\n\x0f\x41NSWER_RECEIVED\x10\x02\x12\x12\n\x0e\x41NSWER_REFUSED\x10\x03\x12\x17\n\x13\x41NSWER_ACKNOWLEDGED\x10\x04*R\n\x04Over\x12\x14\n\x10OVER_UNSPECIFIED\x10\x00\x12\x0e\n\nOVER_ENDED\x10\x01\x12\x11\n\rOVER_REPLACED\x10\x02\x12\x11\n\rOVER_EXPELLED\x10\x03\x32\x9f\x03\n\nFederation\x12@\n\x04Join\x12\x1c.sojourn.live.v1.JoinRequest\x1a\x1a.sojourn.live.v1.JoinReply\x12@\n\x04Pull\x12\x1c.sojourn.live.v1.PullRequest\x1a\x1a.sojourn.live.v1.PullReply\x12\x43\n\x05\x46\x65tch\x12\x1d.sojourn.live.v1.FetchRequest\x1a\x1b.sojourn.live.v1.FetchReply\x12@\n\x04Push\x12\x1c.sojourn.live.v1.PushRequest\x1a\x1a.sojourn.live.v1.PushReply\x12\x41\n\x05Watch\x12\x1d.sojourn.live.v1.WatchRequest\x1a\x17.sojourn.live.v1.Notice0\x01\x12\x43\n\x05Leave\x12\x1d.sojourn.live.v1.LeaveRequest\x1a\x1b.sojourn.live.v1.LeaveReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*sojourn/live/engines/grpc/federation.proto\x12\x0fsojourn.live.v1\"6\n\x08TaskName\x12\x0e\n\x06\x63lient\x18\x01 \x01(\r\x12\x0b\n\x03nth\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\r\"\x92\x01\n\x0bJoinRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0e\n\x06\x63lient\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\x04\x12\x12\n\nstatistics\x18\x04 \x01(\x04\x12\x10\n\x08\x65xamples\x18\x05 \x01(\x04\x12\'\n\x04held\x18\x06 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\"\xd2\x01\n\tJoinReply\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x63lient\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12#\n\x04work\x18\x04 \x01(\x0b\x32\x15.sojourn.live.v1.Work\x12%\n\x05\x64type\x18\x05 \x01(\x0e\x32\x16.sojourn.live.v1.Dtype\x12\r\n\x05whole\x18\x06 \x01(\r\x12\r\n\x05\x63hunk\x18\x07 \x01(\r\x12+\n\x08received\x18\x08 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\"\xb3\x01\n\x05Local\x12\r\n\x05steps\x18\x01 \x01(\x04\x12\x13\n\x06\x65pochs\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x12\n\nbatch_size\x18\x03 \x01(\x04\x12\x11\n\tstep_size\x18\x04 \x01(\x01\x12\x10\n\x08momentum\x18\x05 \x01(\x01\x12\x14\n\x0cweight_decay\x18\x06 \x01(\x01\x12\x10\n\x08proximal\x18\x07 \x01(\x01\x12\x11\n\x04\x63lip\x18\x08 \x01(\x01H\x01\x88\x01\x01\x42\t\n\x07_epochsB\x07\n\x05_clip\"\x97\x01\n\x04Work\x12\x12\n\nparameters\x18\x01 \x01(\x04\x12\x12\n\nstatistics\x18\x02 \x01(\x04\x12%\n\x05local\x18\x03 \x01(\x0b\x32\x16.sojourn.live.v1.Local\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\r\n\x05order\x18\x05 \x01(\t\x12\x10\n\x08prefetch\x18\x06 \x01(\x08\x12\x11\n\talgorithm\x18\x07 \x01(\t\",\n\x0bPullRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0c\n\x04seen\x18\x02 \x01(\x04\"~\n\x04Task\x12\'\n\x04name\x18\x01 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0c\n\x04step\x18\x02 \x01(\x04\x12\x11\n\tstep_size\x18\x03 \x01(\x01\x12\r\n\x05steps\x18\x04 \x01(\x04\x12\x0c\n\x04size\x18\x05 \x01(\x04\x12\x0f\n\x07version\x18\x06 \x01(\x04\"B\n\x07Refusal\x12\'\n\x04name\x18\x01 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb9\x01\n\tPullReply\x12#\n\x04task\x18\x01 \x01(\x0b\x32\x15.sojourn.live.v1.Task\x12\x0e\n\x06serial\x18\x02 \x01(\x04\x12/\n\x0c\x61\x63knowledged\x18\x03 \x03(\x0b\x32\x19.sojourn.live.v1.TaskName\x12)\n\x07refused\x18\x04 \x03(\x0b\x32\x18.sojourn.live.v1.Refusal\x12\r\n\x05\x65nded\x18\x05 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"X\n\x0c\x46\x65tchRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\'\n\x04name\x18\x02 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12\x0e\n\x06offset\x18\x03 \x01(\x04\"\x1a\n\nFetchReply\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"\x8f\x02\n\x0bPushRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\'\n\x04name\x18\x02 \x01(\x0b\x32\x19.sojourn.live.v1.TaskName\x12#\n\x04kind\x18\x03 \x01(\x0e\x32\x15.sojourn.live.v1.Kind\x12\x11\n\tstep_size\x18\x04 \x01(\x01\x12\r\n\x05steps\x18\x05 \x01(\x04\x12\x0c\n\x04loss\x18\x06 \x01(\x01\x12\x0f\n\x07service\x18\x07 \x01(\x01\x12\x0c\n\x04held\x18\x08 \x01(\x01\x12\x0c\n\x04size\x18\t \x01(\x04\x12\x0e\n\x06offset\x18\n \x01(\x04\x12\x17\n\nremembered\x18\x0b \x01(\x04H\x00\x88\x01\x01\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\x42\r\n\x0b_remembered\"D\n\tPushReply\x12\'\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\x17.sojourn.live.v1.Answer\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1f\n\x0cWatchRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"=\n\x06Notice\x12#\n\x04over\x18\x01 \x01(\x0e\x32\x15.sojourn.live.v1.Over\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x0cLeaveRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x0c\n\nLeaveReply*D\n\x05\x44type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x11\n\rDTYPE_FLOAT32\x10\x01\x12\x11\n\rDTYPE_FLOAT64\x10\x02*?\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n\rKIND_GRADIENT\x10\x01\x12\x0e\n\nKIND_DELTA\x10\x02*u\n\x06\x41nswer\x12\x16\n\x12\x41NSWER_UNSPECIFIED\x10\x00\x12\x11\n\rANSWER_STORED\x10\x01\x12\x13\n\x0f\x41NSWER_RECEIVED\x10\x02\x12\x12\n\x0e\x41NSWER_REFUSED\x10\x03\x12\x17\n\x13\x41NSWER_ACKNOWLEDGED\x10\x04*R\n\x04Over\x12\x14\n\x10OVER_UNSPECIFIED\x10\x00\x12\x0e\n\nOVER_ENDED\x10\x01\x12\x11\n\rOVER_REPLACED\x10\x02\x12\x11\n\rOVER_EXPELLED\x10\x03\x32\x9f\x03\n\nFederation\x12@\n\x04Join\x12\x1c.sojourn.live.v1.JoinRequest\x1a\x1a.sojourn.live.v1.JoinReply\x12@\n\x04Pull\x12\x1c.sojourn.live.v1.PullRequest\x1a\x1a.sojourn.live.v1.PullReply\x12\x43\n\x05\x46\x65tch\x12\x1d.sojourn.live.v1.FetchRequest\x1a\x1b.sojourn.live.v1.FetchReply\x12@\n\x04Push\x12\x1c.sojourn.live.v1.PushRequest\x1a\x1a.sojourn.live.v1.PushReply\x12\x41\n\x05Watch\x12\x1d.sojourn.live.v1.WatchRequest\x1a\x17.sojourn.live.v1.Notice0\x01\x12\x43\n\x05Leave\x12\x1d.sojourn.live.v1.LeaveRequest\x1a\x1b.sojourn.live.v1.LeaveReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sojourn.live.engines.grpc.federation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DTYPE']._serialized_start=1792
-  _globals['_DTYPE']._serialized_end=1860
-  _globals['_KIND']._serialized_start=1862
-  _globals['_KIND']._serialized_end=1925
-  _globals['_ANSWER']._serialized_start=1927
-  _globals['_ANSWER']._serialized_end=2044
-  _globals['_OVER']._serialized_start=2046
-  _globals['_OVER']._serialized_end=2128
+  _globals['_DTYPE']._serialized_start=1868
+  _globals['_DTYPE']._serialized_end=1936
+  _globals['_KIND']._serialized_start=1938
+  _globals['_KIND']._serialized_end=2001
+  _globals['_ANSWER']._serialized_start=2003
+  _globals['_ANSWER']._serialized_end=2120
+  _globals['_OVER']._serialized_start=2122
+  _globals['_OVER']._serialized_end=2204
   _globals['_TASKNAME']._serialized_start=63
   _globals['_TASKNAME']._serialized_end=117
   _globals['_JOINREQUEST']._serialized_start=120
@@ -48,31 +48,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOCAL']._serialized_start=482
   _globals['_LOCAL']._serialized_end=661
   _globals['_WORK']._serialized_start=664
-  _globals['_WORK']._serialized_end=796
-  _globals['_PULLREQUEST']._serialized_start=798
-  _globals['_PULLREQUEST']._serialized_end=842
-  _globals['_TASK']._serialized_start=844
-  _globals['_TASK']._serialized_end=953
-  _globals['_REFUSAL']._serialized_start=955
-  _globals['_REFUSAL']._serialized_end=1021
-  _globals['_PULLREPLY']._serialized_start=1024
-  _globals['_PULLREPLY']._serialized_end=1209
-  _globals['_FETCHREQUEST']._serialized_start=1211
-  _globals['_FETCHREQUEST']._serialized_end=1299
-  _globals['_FETCHREPLY']._serialized_start=1301
-  _globals['_FETCHREPLY']._serialized_end=1327
-  _globals['_PUSHREQUEST']._serialized_start=1330
-  _globals['_PUSHREQUEST']._serialized_end=1561
-  _globals['_PUSHREPLY']._serialized_start=1563
-  _globals['_PUSHREPLY']._serialized_end=1631
-  _globals['_WATCHREQUEST']._serialized_start=1633
-  _globals['_WATCHREQUEST']._serialized_end=1664
-  _globals['_NOTICE']._serialized_start=1666
-  _globals['_NOTICE']._serialized_end=1727
-  _globals['_LEAVEREQUEST']._serialized_start=1729
-  _globals['_LEAVEREQUEST']._serialized_end=1776
-  _globals['_LEAVEREPLY']._serialized_start=1778
-  _globals['_LEAVEREPLY']._serialized_end=1790
-  _globals['_FEDERATION']._serialized_start=2131
-  _globals['_FEDERATION']._serialized_end=2546
+  _globals['_WORK']._serialized_end=815
+  _globals['_PULLREQUEST']._serialized_start=817
+  _globals['_PULLREQUEST']._serialized_end=861
+  _globals['_TASK']._serialized_start=863
+  _globals['_TASK']._serialized_end=989
+  _globals['_REFUSAL']._serialized_start=991
+  _globals['_REFUSAL']._serialized_end=1057
+  _globals['_PULLREPLY']._serialized_start=1060
+  _globals['_PULLREPLY']._serialized_end=1245
+  _globals['_FETCHREQUEST']._serialized_start=1247
+  _globals['_FETCHREQUEST']._serialized_end=1335
+  _globals['_FETCHREPLY']._serialized_start=1337
+  _globals['_FETCHREPLY']._serialized_end=1363
+  _globals['_PUSHREQUEST']._serialized_start=1366
+  _globals['_PUSHREQUEST']._serialized_end=1637
+  _globals['_PUSHREPLY']._serialized_start=1639
+  _globals['_PUSHREPLY']._serialized_end=1707
+  _globals['_WATCHREQUEST']._serialized_start=1709
+  _globals['_WATCHREQUEST']._serialized_end=1740
+  _globals['_NOTICE']._serialized_start=1742
+  _globals['_NOTICE']._serialized_end=1803
+  _globals['_LEAVEREQUEST']._serialized_start=1805
+  _globals['_LEAVEREQUEST']._serialized_end=1852
+  _globals['_LEAVEREPLY']._serialized_start=1854
+  _globals['_LEAVEREPLY']._serialized_end=1866
+  _globals['_FEDERATION']._serialized_start=2207
+  _globals['_FEDERATION']._serialized_end=2622
 # @@protoc_insertion_point(module_scope)

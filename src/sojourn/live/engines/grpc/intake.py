@@ -84,6 +84,7 @@ class Intake:
             request.steps,
             torch.full((), request.loss, dtype=self._dtype),
             stats,
+            remembered=request.remembered if request.HasField("remembered") else None,
         )
         return Arrived(name, update, request.service, request.held, time.monotonic(), self._size)
 

@@ -66,6 +66,7 @@ class Client:
         self._joining: Any = None  # the server's reply to Join; None = not connected
         self._told: tuple[int, Work] | None = None  # number and work, as the worker knows them
         self._ended = False
+        self._broken = "", ""  # what was last said of a broken connection, and why
         self._seen = 0
         self._heard_at = time.monotonic()
 
@@ -100,12 +101,20 @@ class Client:
             except Broken as error:
                 if self._ended:
                     raise Ended from None
-                self._on_event(self.name, f"the connection broke: {error}")
+                self._say_broken(str(error))
                 self._counts["rejoined"] += self._joining is not None
                 self._joining = None
                 self._check_patience()
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, BACKOFF[1])
+
+    def _say_broken(self, reason: str) -> None:
+        """Say once why there is no connection, and again only if the reason changes."""
+        place = f"the server at {self._calls.address}"
+        what = f"{place} cannot be reached" if self._joining is None else f"the connection to {place} broke"
+        if (what, reason) != self._broken:
+            self._broken = what, reason
+            self._on_event(self.name, f"{what} ({reason}); it is tried again every second or so")
 
     def _check_patience(self) -> None:
         silence = time.monotonic() - self._heard_at
@@ -125,6 +134,7 @@ class Client:
         )
         joining = await self._calls.call("Join", request, pb.JoinReply)
         self._joining, self._seen, self._heard_at = joining, 0, time.monotonic()
+        self._broken = "", ""
         told = joining.client, from_work(joining.work)
         if self._told != told:  # a server that crashed may have forgotten the number that it gave
             try:
@@ -171,7 +181,7 @@ class Client:
         size = self._joining.work.parameters
         params, stats = (numbers[:size], numbers[size:].clone()) if self._joining.work.statistics else (numbers, None)
         name = head.name
-        return Task(name.client, name.nth, head.step, params, stats, head.step_size, head.steps)
+        return Task(name.client, name.nth, head.step, params, stats, head.step_size, head.steps, head.version)
 
     def _hear(self, reply: Any) -> None:
         """Forget tasks whose fate is known."""
@@ -184,6 +194,7 @@ class Client:
         if self._kept.pop(name, None) is not None:
             self._counts["refused"] += 1
             self._forgotten.set()
+            self._undo(name)
             self._on_event(self.name, f"task {name.nth} was refused: {reason}")
 
     async def _push(self) -> None:
@@ -224,6 +235,14 @@ class Client:
             if kept.name in self._kept:
                 kept.head, kept.content = _head(kept.name, update, content, time.monotonic() - begin), content
                 self._to_push.set()
+            else:
+                self._undo(kept.name)
+
+    def _undo(self, name: TaskName) -> None:
+        """Let the client's memory forget a task whose update is not used, if the worker keeps one."""
+        undo = getattr(self._worker, "undo", None)
+        if undo is not None:
+            undo(name.client, name.nth)
 
     def _computed(self, task: Task) -> tuple[Update, Payload]:
         """Do the work in the thread that computes."""
@@ -232,7 +251,8 @@ class Client:
         dtype = task.params.dtype
         stats = None if update.stats is None else update.stats.to(dtype)
         assert vector is not None
-        return update._replace(loss=update.loss.detach().cpu()), Payload(vector.to(dtype), stats)
+        told = None if update.loss is None else update.loss.detach().cpu()
+        return update._replace(loss=told), Payload(vector.to(dtype), stats)
 
 
 def _head(name: TaskName, update: Update, content: Payload, service: float) -> Any:
@@ -242,9 +262,10 @@ def _head(name: TaskName, update: Update, content: Payload, service: float) -> A
         kind=pb.KIND_DELTA if update.gradient is None else pb.KIND_GRADIENT,
         step_size=update.step_size,
         steps=update.steps,
-        loss=float(update.loss),
+        loss=0.0 if update.loss is None else float(update.loss),
         service=service,
         size=content.size,
+        remembered=update.remembered,
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sojourn.live.keys import Registry, ServerKeys
 
 GRACE = 2.0  # seconds that a client has to come back
-FAREWELL = 2.0  # seconds at most until all clients have been told that the run has ended
+FAREWELL = 10.0  # seconds at most until all clients have been told that the run has ended
 LAST_CALLS = 0.5  # seconds that calls have to end after that
 MOST_PORT = 65535
 MOST_CALLS = 100_000  # calls that may wait for the event loop: thousands of clients come back at the same time
@@ -49,8 +49,9 @@ class GrpcEngine:
     """The gRPC engine, an `Engine`; it serves from the moment it is made.
 
     `names` gives each client its number; clients of other names get the numbers `open_slots` in the order in which they
-    join, and are refused when there are none left. `epoch` says how often the server has been started, from 1. Without
-    `keys` the connection is not encrypted and anybody may join: for one machine only.
+    join, but those of the names in `meant` the number there, and are refused when there are none left. `epoch` says how
+    often the server has been started, from 1. Without `keys` the connection is not encrypted and anybody may join: for
+    one machine only. A server that is `ended` from the beginning only tells clients that the run has ended.
     """
 
     def __init__(
@@ -62,18 +63,21 @@ class GrpcEngine:
         epoch: int = 1,
         names: Mapping[str, int],
         open_slots: Iterable[int] = (),
+        meant: Mapping[str, int] | None = None,
         keys: "ServerKeys | None" = None,
         registry: "Registry | None" = None,
         limits: Limits | None = None,
         grace: float = GRACE,
+        ended: bool = False,
     ) -> None:
         if (keys is None) != (registry is None):
             raise InvalidInput("keys and registry of a server must be given together; give both or neither")
         limits = Limits() if limits is None else limits
         if limits.message < WHOLE + HEAD:
             raise InvalidInput(f"messages must be allowed {WHOLE + HEAD} bytes at least, got {limits.message}")
-        self._admission = Admission(names, open_slots, registry)
+        self._admission = Admission(names, open_slots, registry, meant)
         self._service = Service(work, dtype, epoch, self._admission, limits, grace)
+        self._service.ended = ended
         self._work, self._dtype = work, dtype
         self._payloads: WeakValueDictionary[tuple[int, int], Payload] = WeakValueDictionary()
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -92,6 +96,11 @@ class GrpcEngine:
     def names(self) -> dict[str, int]:
         """Number of each client that is known by name."""
         return dict(self._admission.names)
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Names of the clients that tried to join after the end, and were told of it."""
+        return frozenset(self._service.told.copy())
 
     def now(self) -> float:
         """Return the engine's clock in seconds."""
@@ -178,7 +187,7 @@ class GrpcEngine:
 
 
 def _bind(server: Any, address: str, keys: "ServerKeys | None") -> int:
-    _check_free(address)
+    check_free(address)
     try:
         if keys is None:
             return int(server.add_insecure_port(address))
@@ -188,7 +197,7 @@ def _bind(server: Any, address: str, keys: "ServerKeys | None") -> int:
         raise InvalidInput(f"the server cannot listen at {address}; name another address") from None
 
 
-def _check_free(address: str) -> None:
+def check_free(address: str) -> None:
     """Refuse an address that cannot be used; gRPC would not say why."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > MOST_PORT:

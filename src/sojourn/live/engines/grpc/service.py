@@ -46,6 +46,8 @@ class Service:
         """What the loop is told."""
         self.ended = False
         """Whether the run has ended."""
+        self.told: set[str] = set()
+        """Names of the clients that tried to join after the end, and were told of it."""
         self._work, self._dtype, self._epoch = work, dtype, epoch
         self._admission, self._limits, self._grace = admission, limits, grace
         self._intake = Intake(work, dtype, limits.partial)
@@ -99,6 +101,7 @@ class Service:
         identity = self._admission.identity(context)
         request = parsed(pb.JoinRequest, content)
         if self.ended:
+            self.told.add(request.client[:LONGEST])
             self._told_end(self._admission.names.get(request.client, -1))
             raise Refused(CODE.FAILED_PRECONDITION, ENDED)
         if request.protocol != PROTOCOL:
@@ -259,7 +262,7 @@ class Service:
 
     def _hand_over(self, parcel: Parcel, reply: Any) -> list[memoryview]:
         offer, size = parcel.offer, parcel.payload.size
-        task = pb.Task(step=offer.step, step_size=offer.step_size, steps=offer.steps, size=size)
+        task = pb.Task(step=offer.step, step_size=offer.step_size, steps=offer.steps, size=size, version=offer.version)
         task.name.CopyFrom(to_name(offer.name))
         reply.task.CopyFrom(task)
         if not parcel.unfetched:

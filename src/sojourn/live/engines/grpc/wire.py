@@ -225,4 +225,5 @@ def from_work(message: Any) -> Work:
     for key in ("epochs", "clip"):
         if not local.HasField(key):
             numbers[key] = None
-    return Work(message.parameters, message.statistics, Local(**numbers), message.seed, message.order, message.prefetch)
+    rest = (message.seed, message.order, message.prefetch, message.algorithm)
+    return Work(message.parameters, message.statistics, Local(**numbers), *rest)

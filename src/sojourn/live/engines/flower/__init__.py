@@ -1,0 +1,1 @@
+"""The engine that carries tasks and updates over Flower's Grid."""
