@@ -51,14 +51,16 @@ _HOME = {
     "UnwritableFile": "errors",
 }
 
-_ROOMS = ("algorithms", "models", "testing")
+_ROOMS = ("algorithms", "callbacks", "models", "testing", "wrappers")
 
 __all__ = [*sorted(_HOME), *sorted(_ROOMS), "__version__"]
 
 if TYPE_CHECKING:
     from sojourn import algorithms as algorithms
+    from sojourn import callbacks as callbacks
     from sojourn import models as models
     from sojourn import testing as testing
+    from sojourn import wrappers as wrappers
     from sojourn.availability import Availability as Availability
     from sojourn.calibration import Calibration as Calibration
     from sojourn.constants import Constants as Constants

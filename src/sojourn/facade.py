@@ -18,6 +18,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from sojourn.calibration import Calibration
+from sojourn.callbacks.table import callbacks as made_of
 from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
@@ -28,6 +29,9 @@ from sojourn.learning.algorithms.table import ALGORITHMS, checked
 from sojourn.learning.data.given import dataset_of
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.wrappers.table import WRAPPERS
+from sojourn.learning.wrappers.table import checked as checked_wrapper
+from sojourn.learning.wrappers.wrapped import Wrapped, bare, wrappers_of
 from sojourn.own_code import handed_over
 from sojourn.plan import Plan, plan_for
 from sojourn.shown import quoted, short
@@ -52,6 +56,7 @@ def train(
     progress: Progress | bool = True,
     checkpoint_seconds: float | str = 60.0,
     tune: bool = False,
+    callbacks: Sequence[Any] = (),
     **keys: Any,
 ) -> Run:
     """Train a model over a fleet on a simulated clock, and return the finished Run.
@@ -63,6 +68,7 @@ def train(
     - `model`: an nn.Module class, an instance, a function of the Dataset, or a text such as `cnn`
     - `data`: a Dataset, a pair of arrays (x, y), a map-style PyTorch dataset, or a text such as `digits`
     - `algorithm`: an object such as `sojourn.algorithms.FedBuff(size=10)`, or its text
+    - `wrap`: a list of wrappers such as `[sojourn.wrappers.TopK(share=0.01)]`, or their text; the first is innermost
     - `partition`, `loss`, `metrics`: functions, or texts
 
     The other arguments say how to run it:
@@ -74,6 +80,8 @@ def train(
     - `progress`: True shows a bar, False shows nothing; a function is called with (done, total, metrics)
     - `checkpoint_seconds`: time between two checkpoints, in seconds or as `"5min"`
     - `tune`: choose the step size first, as `sojourn.tune` does, by trials that are stored in the run's folder
+    - `callbacks`: what is told of the run while it trains, as objects of `sojourn.callbacks` or as texts:
+      `[sojourn.callbacks.EarlyStop("accuracy", 0.9), "checkpoints(every=1000)", "mlflow"]`
 
     Ctrl-C stops the run and writes a checkpoint; the Run that is returned then has `complete` False.
 
@@ -83,7 +91,7 @@ def train(
     """
     from sojourn.experiments.training import open_run
 
-    given = run_keys(fleet, plan, keys)
+    given, told = run_keys(fleet, plan, keys), made_of(callbacks)
     file = str(trace) if isinstance(trace, str | Path) else None
     if isinstance(trace, str | Path):
         trace = Trace.load(trace)
@@ -103,7 +111,7 @@ def train(
                 raise KeyboardInterrupt
             config = config.resolved(step_size=tuned.step_size)
         with _bar("loading_bar", progress) as watch:
-            run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite)
+            run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite, callbacks=told)
         with _bar("training_bar", progress) as report, _not_kept(temporary):
             run.go(
                 seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
@@ -112,7 +120,7 @@ def train(
 
 
 def serve(
-    fleet: Fleet | str | Path,
+    fleet: Fleet | str | Path | int,
     plan: Any = None,
     *,
     folder: str | Path,
@@ -122,27 +130,48 @@ def serve(
     begin_with: int | None = None,
     patience: float | str = 30.0,
     metrics_port: int | None = None,
+    durable: bool = True,
+    engine: str = "grpc",
+    cluster: str | None = None,
+    processes: int = 2,
+    paced: bool = False,
+    replan: float | str = "auto",
+    calibration: str | Path | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     stop: threading.Event | None = None,
+    callbacks: Sequence[Any] = (),
     **run: Any,
 ) -> Run:
-    """Serve a live run to clients that dial in, and return the finished Run.
+    """Serve a live run to clients that dial in, or that are started on Ray, and return the finished Run.
 
-    `fleet`, `plan` and `run`, the keys of a run, are those of `train`; `model` and `data` may be objects, and `data` is
+    `fleet`, `plan` and `run`, the keys of a run, are those of `train`; a fleet of unknown speeds is given as its number
+    of clients. `model` and `data` may be objects, and `data` is
     what the server evaluates on. Clients are `sojourn.live.client` or `sojourn live client`. The other arguments:
 
-    - `folder`: where the run is stored; with `resume` it goes on where it stopped, after a crash too
+    - `folder`: where the run is stored; with `resume` it goes on where it stopped, after a crash too; with `overwrite`
+      a run that is there is replaced
     - `address`: HOST:PORT to listen at
     - `keys`: the folder of the server's keys (`sojourn live keys`); needed beyond this machine, unless `insecure`
     - `begin_with`: clients that must be there before the first task is sent (default: one for each task in flight)
     - `patience`: seconds that the server waits for an update at the least, or a text such as `"1min"`
     - `metrics_port`: port on 127.0.0.1 for metrics in the format of Prometheus
+    - `durable`: False = write no commits between: faster, but a kill loses what was done since the start
+    - `engine`: `"grpc"`, clients dial in; or `"ray"`, the server starts them as actors, and each holds its part of
+      `data` by `partition`
+    - `cluster`, `processes`, `paced`: with Ray, the address of a cluster (default: an instance of its own on this
+      machine), the actors that clients are spread over, and whether service lasts as long as the fleet says
+    - `replan`: time after which the plan is worked out again for the speeds measured so far, such as `"10min"`, or
+      sooner if speeds change; `"never"`; by default ten minutes if no policy is given, and never otherwise
+    - `calibration`: a calibration file, with which these plans choose among policies
     - `stop`: an event that ends the run early; it can then be resumed. Ctrl-C does the same
+    - `callbacks`: what is told of the run while it goes on, as for `train`
     """
     from sojourn.live.serve import open_server
     from sojourn.live.serve import serve as to_its_end
     from sojourn.live.settings import ServerFile
 
+    fleet = f"unknown({fleet})" if isinstance(fleet, int) and not isinstance(fleet, bool) else fleet
     config = TrainConfig.of(run_keys(fleet, plan, run), "serve")
     file = ServerFile(
         address,
@@ -152,8 +181,15 @@ def serve(
         begin_with,
         seconds(patience, "patience"),
         metrics_port=metrics_port,
+        durable=durable,
+        engine=engine,
+        cluster=cluster,
+        processes=processes,
+        paced=paced,
+        replan=replan,
+        calibration=None if calibration is None else str(calibration),
     )
-    opened = open_server(config, file, resume)
+    opened = open_server(config, file, resume, report=_warn_of_callback, overwrite=overwrite, callbacks=callbacks)
     if stop is not None:
         to_its_end(opened, file, stop)
     else:
@@ -328,6 +364,7 @@ def calibrate(
 def run_keys(fleet: Any, plan: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a run, with a text in place of each object. Every call of the front door begins here."""
     _CALLED.set({})
+    keys = unwrapped(keys)
     given = {"fleet": _fleet(fleet), **{key: _text(key, keys[key]) for key in sorted(keys)}}
     if plan is not None:
         given["plan"] = _plan(fleet, plan)
@@ -366,6 +403,9 @@ def _text(key: str, value: Any) -> Any:
         return handed_over(data, f"{short(data.name, 60)}-{data.hash}")
     if key == "algorithm":
         return algorithm_text(value)
+    if key == "wrap":
+        many = value if isinstance(value, Sequence) else [value]
+        return "; ".join(wrapper_text(one) for one in many)
     if key == "plan":
         return _plan(None, value)
     if key == "fleet":
@@ -421,6 +461,38 @@ def algorithm_text(given: Any) -> str:
     return _handed(made, f"{_label(type(made))}({short(options, MOST_LABEL)})")
 
 
+def wrapper_text(given: Any) -> str:
+    """Return the text of a wrapper, from which the same object can be made again; your own is handed over as it is.
+
+    >>> from sojourn.learning.wrappers.topk import TopK
+    >>> wrapper_text(TopK(share=0.1)), wrapper_text("sign")
+    ('topk(share=0.1)', 'sign')
+    """
+    if isinstance(given, str):
+        return given
+    made = checked_wrapper(given, short(repr(given), MOST_LABEL))
+    options = ", ".join(f"{key}={_word(value)}" for key, value in _changed(made).items())
+    if WRAPPERS.get(made.name) is type(made):
+        return f"{made.name}({options})" if options else made.name
+    return _handed(made, f"{_label(type(made))}({short(options, MOST_LABEL)})")
+
+
+def unwrapped(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a run, with an algorithm that has wrappers around it as two: algorithm and wrap."""
+    given = keys.get("algorithm")
+    if not isinstance(given, Wrapped):
+        return dict(keys)
+    if keys.get("wrap") is not None:
+        raise InvalidInput("wrap and an algorithm that is wrapped already exclude each other, got both; give one")
+    return {**keys, "algorithm": bare(given), "wrap": wrappers_of(given)}
+
+
+def _title(keys: Mapping[str, Any]) -> str | None:
+    """Return what an entry of a comparison is called if it has no name."""
+    words = [keys[key] for key in ("algorithm", "wrap") if keys.get(key)]
+    return " + ".join(words) if "algorithm" in keys else None
+
+
 def _changed(made: Any) -> dict[str, Any]:
     """Return the fields whose values differ from their defaults."""
     found = {}
@@ -444,19 +516,25 @@ def _entries(fleet: Any, given: Sequence[Any] | Mapping[str, Any]) -> list[dict[
     for name, one in named:
         keys = _entry(fleet, one)
         number = sum("plan" in other for other in entries) + 1
-        usual = keys.get("algorithm") or (f"plan {number}" if "plan" in keys else None)
+        usual = _title(keys) or (f"plan {number}" if "plan" in keys else None)
         entries.append({"name": name or keys.pop("name", None) or usual, **keys})
     return entries
 
 
 def _entry(fleet: Any, one: Any) -> dict[str, Any]:
     if isinstance(one, Mapping):
-        return {key: value if key == "name" else _text(key, value) for key, value in one.items()}
+        return {key: value if key == "name" else _text(key, value) for key, value in unwrapped(one).items()}
     if isinstance(one, tuple) and len(one) == 2:
         return {**_entry(fleet, one[0]), "plan": _plan(fleet, one[1])}
     if isinstance(getattr(one, "plan", one), Plan):
         return {"plan": _plan(fleet, one)}
-    return {"algorithm": algorithm_text(one)}
+    return {key: _text(key, value) for key, value in unwrapped({"algorithm": one}).items()}
+
+
+def _warn_of_callback(what: str, facts: Mapping[str, Any]) -> None:
+    """Warn of a callback of a live run that has failed; the log has everything else."""
+    if what == "callback":
+        warnings.warn(str(facts["reason"]), stacklevel=2)
 
 
 def _warn_of_tuning(config: TrainConfig, tune: bool) -> None:

@@ -61,6 +61,14 @@ Figure = Annotated[
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
+TheCallbacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--callback",
+        help="What is told of the run: `early-stop(accuracy>=0.9)`, `checkpoints(every=1000)`, `tensorboard`, "
+        "`mlflow`, `wandb`, or `package.module:Class(key=value)`; may be repeated.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON with every number at full precision.")]
 
 LAW_HELP = (

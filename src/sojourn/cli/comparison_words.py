@@ -9,7 +9,6 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
 from sojourn.learning.run.config import value_of
 
-_SPACE = re.compile(r"\s+(?![^()]*\))")  # spaces that are not inside brackets
 _NAME = re.compile(r"^\s*([^:=()]+):\s+(.*)$")
 
 
@@ -59,8 +58,24 @@ def algorithm_of(text: str) -> dict[str, Any]:
     """
     named = _NAME.match(text)
     name, rest = (named[1].strip(), named[2]) if named else (text.strip(), text)
-    algorithm, *keys = _SPACE.split(rest.strip())
+    algorithm, *keys = _words(rest) or [""]
     return {"name": name, "algorithm": algorithm, **dict(_pair(key, f"algorithm {name}") for key in keys)}
+
+
+def _words(text: str) -> list[str]:
+    """Split at spaces that are neither inside brackets nor after a semicolon.
+
+    >>> _words("fedbuff(size=9, combine=trimmed(share=0.2)) wrap=topk(share=0.1); sign  seed=1")
+    ['fedbuff(size=9, combine=trimmed(share=0.2))', 'wrap=topk(share=0.1); sign', 'seed=1']
+    """
+    words, depth = [""], 0
+    for piece in re.split(r"(\s+|[()])", text):
+        depth += (piece == "(") - (piece == ")")
+        if piece.isspace() and depth <= 0 and not words[-1].endswith(";"):
+            words.append("")
+        else:
+            words[-1] += piece
+    return [word for word in words if word]
 
 
 def _plan(text: str) -> dict[str, Any]:
@@ -68,7 +83,7 @@ def _plan(text: str) -> dict[str, Any]:
     named = _NAME.match(text)
     if named is None:
         return {"name": Path(text).stem, "plan": text}
-    keys = _SPACE.split(named[2].strip())
+    keys = _words(named[2])
     if len(keys) == 1 and "=" not in keys[0]:
         return {"name": named[1].strip(), "plan": keys[0]}
     return {"name": named[1].strip(), **dict(_pair(key, f"plan {named[1].strip()}") for key in keys)}

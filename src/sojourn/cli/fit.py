@@ -154,6 +154,8 @@ def content(found: "Fit") -> dict[str, Any]:
             "p_value": found.p_value[g],
             "uplink_rate": fleet.uplink_rate[g],
             "uplink_law": str(fleet.uplink_law[g]),
+            "downlink_rate": fleet.downlink_rate[g],
+            "downlink_law": str(fleet.downlink_law[g]),
             "drift": found.drift[g],
         }
         for g in range(fleet.groups)
@@ -228,7 +230,11 @@ def _print(found: "Fit") -> None:
     from sojourn.timing.fit.notes import law_in_short
 
     fleet = found.fleet
-    uplinks = bool(np.isfinite(fleet.uplink_rate).any())
+    links = [
+        (head, rate)
+        for head, rate in (("uplink rate", fleet.uplink_rate), ("downlink rate", fleet.downlink_rate))
+        if np.isfinite(rate).any()
+    ]
     heads = ["group" if found.by == "group" else "client", "clients", "services", "cut off", "rate"]
     level = f"{100 * found.confidence:g}% interval"
     rows = [
@@ -242,13 +248,13 @@ def _print(found: "Fit") -> None:
             law_in_short(fleet.law[g]),
             number(float(found.distance[g]), 3),
             number(float(found.p_value[g]), 2),
-            *([number(float(fleet.uplink_rate[g]))] if uplinks else []),
+            *(number(float(rate[g])) for _, rate in links),
         ]
         for g in range(fleet.groups)
     ]
     table(
         f"{fleet.clients} clients, {int(found.observations.sum())} finished services",
-        [*heads, level, "law", "KS distance", "p", *(["uplink rate"] if uplinks else [])],
+        [*heads, level, "law", "KS distance", "p", *(head for head, _ in links)],
         rows,
         found.notes,
         least=("cut off", "KS distance", "services"),

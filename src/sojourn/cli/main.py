@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sojourn.cli.algorithms import algorithms
 from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.command import Command, WithoutTables
@@ -50,6 +51,7 @@ app.command(cls=Command)(train)
 app.command(cls=Command)(calibrate)
 app.command(cls=Command)(compare)
 app.command(cls=Command)(sweep)
+app.command(cls=Command)(algorithms)
 app.command(cls=WithoutTables)(replay)
 app.command(cls=Command)(reproduce)
 app.add_typer(live)

@@ -7,7 +7,9 @@ from sojourn.cli.simulation_words import CHANCE, CORRELATED, theory_is
 
 if TYPE_CHECKING:
     from sojourn.timing.observe.observation import Figure, Observation
+    from sojourn.timing.observe.periods import Period
 
+MOST_GROUPS = 4  # whose shares are shown for each plan
 FATES = ("applied", "lost", "dropped", "refused", "in_flight")
 
 
@@ -54,7 +56,20 @@ def content(found: "Observation") -> dict[str, Any]:
         "mean_staleness": _four(whole),
         "groups": groups,
         "notes": list(found.notes),
+        **({"plans": [_period(one) for one in found.periods]} if found.periods else {}),
     }
+
+
+def _period(one: "Period") -> dict[str, Any]:
+    """Return a plan of a live run: promised and observed."""
+    pairs = {
+        "share": (one.promised_share, one.observed_share),
+        "staleness": (one.promised_staleness, one.observed_staleness),
+    }
+    both = {key: {"promised": a.tolist(), "observed": b.tolist()} for key, (a, b) in pairs.items()}
+    flow = {"promised": one.promised, "observed": one.observed, "standard_error": one.error}
+    facts = {key: getattr(one, key) for key in ("plan", "reason", "begin", "end", "concurrency", "updates")}
+    return {**facts, "throughput": flow, **both}
 
 
 def _four(one: "Figure") -> dict[str, float]:
@@ -92,6 +107,42 @@ def show(found: "Observation") -> None:
         [
             [fleet.name[g], count(fleet.count[g]), *(count(int(seen.fates[fate][g])) for fate in FATES)]
             for g in range(fleet.groups)
+        ],
+    )
+    if found.periods:
+        _show_periods(found)
+
+
+def _show_periods(found: "Observation") -> None:
+    """Print what each plan promised, and what was observed while it was in force."""
+    from sojourn.cli.show import count, number, table, with_error
+
+    fleet = found.fleet
+    shown = range(fleet.groups) if fleet.groups <= MOST_GROUPS else ()
+
+    def pair(promised: float, observed: float) -> str:
+        told = "-" if math.isnan(promised) else number(promised, 3)
+        return f"{told} / {'-' if math.isnan(observed) else number(observed, 3)}"
+
+    rows = [
+        [
+            str(one.plan),
+            number(one.begin, 4),
+            count(one.updates),
+            str(one.concurrency),
+            "-" if math.isnan(one.promised) else number(one.promised, 4),
+            with_error(one.observed, one.error),
+            *(pair(float(one.promised_share[g]), float(one.observed_share[g])) for g in shown),
+        ]
+        for one in found.periods
+    ]
+    table(
+        f"{len(found.periods)} plans: promised and observed under each",
+        ["plan", "from", "updates", "C", "promised", "throughput", *(f"share of {fleet.name[g]}" for g in shown)],
+        rows,
+        [
+            "shares are promised / observed, of the tasks sent under the plan; a plan has the speeds known at its time",
+            *(f"plan {one.plan}, from {number(one.begin, 4)} s: {one.reason}" for one in found.periods),
         ],
     )
 

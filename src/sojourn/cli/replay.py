@@ -32,10 +32,11 @@ def replay(
 
     found = replay_run(run, out, trust)
     if as_json:
-        facts = {"updates": found.updates, "same": found.same, "difference": found.difference}
+        facts = {"updates": found.updates, "same": found.same, "difference": found.difference, "why": found.why}
         print_json({"command": "replay", "folder": str(found.folder), **facts})
         return
     end = "the model is the recorded one, bit for bit"
     if not found.same:
         end = f"the model differs from the recorded one by {found.difference:.3g} at most"
+        end += f", since {found.why}" if found.why else ""
     say(f"{found.updates:,} updates replayed in {found.folder}: {end}")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.arguments import AsJson, Figure, OwnPictures, pictures_in, singly
+from sojourn.cli.arguments import AsJson, Figure, OwnPictures, TheCallbacks, pictures_in, singly
 from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import say, say_weights
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
-from sojourn.learning.run.config import keys
+from sojourn.learning.run.config import callbacks_in, keys
 
 if TYPE_CHECKING:
     from sojourn.learning.run.config import TrainConfig
@@ -54,9 +54,8 @@ def train(
     ] = False,
     pictures: OwnPictures = None,
     figure: Figure = "panels",
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard event files into the folder.")
-    ] = False,
+    callback: TheCallbacks = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="The same as `--callback tensorboard`.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model as the federation would, on a simulated clock.
@@ -92,11 +91,12 @@ def train(
     else:
         _say_untuned(configs[0], given, config)
         say_tuned_for(configs[0], "algorithm" in given)
-    runs = _runs(configs, out, several, resume, overwrite)
+    told = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
+    runs = _runs(configs, out, several, resume, overwrite, [*(callbacks_in(config) if config else []), *told])
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
-        attempt(_train, runs, between, tensorboard, diverged if several else None)
+        attempt(_train, runs, between, diverged if several else None)
         if drawn is not None:
             attempt(_draw, runs, out, drawn, alone)
         outcomes = [run.outcome for run in runs]
@@ -106,6 +106,7 @@ def train(
     if not all(outcome.complete for outcome in outcomes):
         done = sum(outcome.received for outcome in outcomes)
         code = [word for key, text in configs[0].code.items() for word in (f"--{key}", text)]
+        code += [word for text in told for word in ("--callback", text)]
         again = shlex.join(["sojourn", "train", "--resume", "--out", str(out), *code])
         say(f"interrupted after {done} updates; continue with: {again}", err=True)
         raise typer.Exit(130)
@@ -195,10 +196,13 @@ def _seeds(out: Path, many: int | None) -> list[int]:
     return known if many is None else [known[0] + number for number in range(many)]
 
 
-def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool) -> "list[Trainer]":
+def _runs(
+    configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, overwrite: bool, told: list[str]
+) -> "list[Trainer]":
     """Open the runs; nothing is written until all of them are checked, and the list of seeds is written first."""
     import torch
 
+    from sojourn.callbacks.table import callbacks
     from sojourn.experiments.training import open_run
     from sojourn.report.bars import loading_bar
 
@@ -208,7 +212,8 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, 
         for config in configs:
             folder = out / f"seed-{config.seed}" if several else out
             like = runs[0].built if runs else None
-            runs.append(open_run(config, folder, resume, watch, like, begin=False, overwrite=overwrite))
+            own = callbacks(told)  # each run has its own
+            runs.append(open_run(config, folder, resume, watch, like, begin=False, overwrite=overwrite, callbacks=own))
             held.push(runs[-1])
         if several:
             known = {*(_seeds(out, None) if resume else ()), *(one.seed for one in configs)}
@@ -219,27 +224,18 @@ def _runs(configs: "list[TrainConfig]", out: Path, several: bool, resume: bool, 
     return runs
 
 
-def _train(runs: "list[Trainer]", seconds: float, tensorboard: bool, diverged: list[str] | None) -> None:
+def _train(runs: "list[Trainer]", seconds: float, diverged: list[str] | None) -> None:
     """Train the runs; if one of several diverges, the others continue, and it is reported at the end."""
     from sojourn.learning.replay.replay import Diverged
     from sojourn.learning.run.trainer import Trainer, together
-    from sojourn.report.bars import board, training_bar
+    from sojourn.report.bars import training_bar
 
     def note(run: Trainer, error: Diverged) -> None:
         assert diverged is not None
         diverged.append(f"seed {run.built.config.seed}: {error}")
 
-    with training_bar() as bar, ExitStack() as boards:
-        writes = [boards.enter_context(board(run.folder if tensorboard else None, run.received)) for run in runs]
-
-        def both(done: int, total: int, facts: dict[str, Any]) -> None:
-            bar(done, total, facts)
-            for write, run in zip(writes, runs, strict=True):
-                write(run.metrics.last)
-
-        for write, run in zip(writes, runs, strict=True):
-            write(run.metrics.last)
-        together(runs, seconds, progress=both, diverged=None if diverged is None else note)
+    with training_bar() as bar:
+        together(runs, seconds, progress=bar, diverged=None if diverged is None else note)
 
 
 def _say(runs: "list[Trainer]") -> None:
@@ -305,7 +301,15 @@ def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) ->
 
     complete = all(outcome.complete for outcome in outcomes)
     if as_json:
-        runs = [{"folder": str(one.folder), "complete": one.complete, **one.metrics} for one in outcomes]
+        runs = [
+            {
+                "folder": str(one.folder),
+                "complete": one.complete,
+                **({"stopped": one.stopped} if one.stopped else {}),
+                **one.metrics,
+            }
+            for one in outcomes
+        ]
         content = {"runs": runs} if several else runs[0]
         typer.echo(to_json({"command": "train", **content}))
         return
@@ -317,8 +321,9 @@ def _show(outcomes: "list[Outcome]", out: Path, several: bool, as_json: bool) ->
     if complete:
         place = out / "seed-*" if several else out
         note = f"every evaluation is in {place / 'metrics.csv'}; the model in {place / 'model.safetensors'}"
+        notes = [f"{one.folder.name if several else out} ended early: {one.stopped}" for one in outcomes if one.stopped]
     else:
-        note = "the last evaluation; updates received since then are in the checkpoint"
+        note, notes = "the last evaluation; updates received since then are in the checkpoint", []
     least = [COLUMNS[key] for key in ("gradients", "version", "client_50", "staleness")]
     state = "done" if complete else "interrupted"
-    table(f"{out}: {state}, last evaluation", head, rows, [note], least=least)
+    table(f"{out}: {state}, last evaluation", head, rows, [*notes, note], least=least)

@@ -112,7 +112,7 @@ def _of_folder(folder: Path, fleet: Any, plan: Any, words: Mapping[str, Any]) ->
     """Read fleet, plan and scenario from the configuration of a run; what the caller gives has precedence."""
     try:
         from sojourn.learning.run.build import timing_of
-        from sojourn.learning.run.config import TrainConfig, put_over
+        from sojourn.learning.run.config import TrainConfig, put_over, unknown_speeds
         from sojourn.learning.run.run_config import facts_of
 
         texts = {"fleet": _text(fleet), "plan": _text(getattr(plan, "plan", plan)), **words}
@@ -132,6 +132,8 @@ def _of_folder(folder: Path, fleet: Any, plan: Any, words: Mapping[str, Any]) ->
         return _Policy(notes=(f"what the run was given is left out: reading it needs {error.name}",))
     except SojournError as error:
         return _Policy(notes=(f"what the run was given is left out: {error}",))
+    if fleet is None and unknown_speeds(config.fleet) is not None:
+        return _Policy(loaded, made, scenario, None, ("the run began with a fleet of unknown speeds",))
     if fleet is None and recorded is not None and loaded.hash != recorded:
         changed = f"the fleet file {config.fleet} has changed since the run: its groups are used, its rates left out"
         return _Policy(loaded, made, scenario, None, (changed,))

@@ -62,6 +62,12 @@ class Run(Tabular):
         """Whether the run was trained to its end."""
         return (self.folder / "summary.json").exists()
 
+    @property
+    def stopped(self) -> str | None:
+        """Why a callback ended the run early; None = none did."""
+        found = read_json(self.folder / "summary.json", "summary").get("stopped") if self.complete else None
+        return None if found is None else str(found)
+
     @cached_property
     def trace(self) -> Trace:
         """When each of its tasks was dispatched, served and applied."""
@@ -87,7 +93,8 @@ class Run(Tabular):
 
     @property
     def _name(self) -> str:
-        return str(self.config.get("algorithm")).removeprefix(OBJECT)
+        words = [self.config.get(key) for key in ("algorithm", "wrap")]
+        return " + ".join(str(one).removeprefix(OBJECT) for one in words if one is not None)
 
     def _title(self) -> str:
         row = self.last

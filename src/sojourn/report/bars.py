@@ -1,11 +1,9 @@
-"""Progress of a training run: bars while loading and training, and event files for TensorBoard."""
+"""Progress of a training run: bars while loading and training."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from sojourn.errors import SojournError
 from sojourn.shown import visible
 
 
@@ -54,31 +52,3 @@ def loading_bar() -> Iterator[Callable[[str, int, int], None]]:
             progress.update(task, completed=done, total=total)
 
         yield report
-
-
-@contextmanager
-def board(folder: Path | None, received: int) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A callback(metrics) that writes each new row of metrics to event files; without a folder it does nothing.
-
-    When a run is resumed, events later than the updates received so far are removed.
-    """
-    if folder is None:
-        yield lambda facts: None
-        return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise SojournError("--tensorboard needs the package tensorboard; pip install tensorboard") from None
-    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=received + 1 if received else None)
-    last: list[float] = [received] if received else []
-
-    def write(facts: dict[str, Any]) -> None:
-        if facts and last != [facts["received"]]:
-            last[:] = [facts["received"]]
-            for key, value in facts.items():
-                writer.add_scalar(key, value, int(facts["received"]))
-
-    try:
-        yield write
-    finally:
-        writer.close()
