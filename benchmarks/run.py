@@ -19,6 +19,7 @@ import ciw_peer
 import cost_curves
 import exact
 import figure
+import live_ray
 import long_run
 import numpy as np
 import one_each_sides
@@ -107,6 +108,10 @@ def main() -> None:
     print("\n" + live.HEAD)
     for case in live.CASES:
         print("\n".join(live.rows(case)), flush=True)
+    print("\n" + live_ray.HEAD)
+    with live_ray.sides.ray_started():
+        for case in live_ray.CASES:
+            print("\n".join(live_ray.rows(case)), flush=True)
     if arguments.long:
         print("\n" + long_run.HEAD)
         print("\n".join(long_run.rows()))

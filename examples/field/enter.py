@@ -1,0 +1,38 @@
+"""Enter a method: train it in quick cells as every other entry was, and show its row beside the committed ones."""
+
+from argparse import Namespace
+
+from cells import chosen
+from entries import Entry
+from results import collect_all, load
+from tables import quadratic_table, summary_table
+from train import trained
+
+from sojourn.errors import InvalidInput
+from sojourn.learning.algorithms.table import algorithm
+
+QUICK = ("quadratic-10to1", "digits-10to1")
+
+
+def entered(arguments: Namespace) -> None:
+    """Train one method, named by its text, in the cells that the other words choose; default: the 10:1 fleet."""
+    if not arguments.words:
+        raise InvalidInput("enter needs a method, got none; write for example: enter my_method:Mine digits")
+    text, *words = arguments.words
+    algorithm(text)  # says what is wrong with it before anything is trained
+    mine = Entry(text, text, planned=arguments.planned)
+    wanted = [words] if words else [[quick] for quick in QUICK]
+    picked = [cell for one in wanted for cell in chosen(one, arguments.gradients)]
+    for cell in picked:
+        print(f"{cell.name}", flush=True)
+        trained(cell, [mine], arguments.out / "entered", arguments.jobs)
+    home = arguments.out / "entered"
+    collect_all(home, picked, home)
+    found = load(arguments.results)
+    for cell, rows in load(home).items():
+        found.setdefault(cell, {}).update(rows)
+    quadratic = [cell for cell in picked if cell.problem == "quadratic"]
+    images = [cell for cell in picked if cell.problem != "quadratic"]
+    for cells, table in ((quadratic, quadratic_table), (images, summary_table)):
+        if cells:
+            print(table(found, cells))

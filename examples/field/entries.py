@@ -1,0 +1,90 @@
+"""The entries of the field: every method at its own dispatcher, and under the planner's policy where it takes one.
+
+All entries of a cell have the same fleet, time, data, first model and number of trials; the step size falls linearly to
+zero. Clients of methods that work with gradients send one gradient per task, those of methods that work with models do
+some local steps. A task of K steps takes K service times.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cells import Cell
+
+from sojourn import Fleet, Plan
+from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
+
+PLANNED = ", planned"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method as it is trained."""
+
+    name: str
+    """Its name in tables."""
+    algorithm: str
+    """Its text; {mean} stands for the time in which the fleet computes one gradient per client, {task} for that of a
+    task of some local steps, {few} for a fifth of the clients.
+    """
+    planned: bool = False
+    """Whether it runs under the planner's policy: one task per client, to whoever is free, correction 1/2."""
+    telling: bool = False
+    """Whether it is among the twelve that are trained on CIFAR-10."""
+    keys: tuple[tuple[str, Any], ...] = ()
+    """Further keys of a run."""
+
+    def spec(self, cell: Cell) -> dict[str, Any]:
+        """Return the keys in which it differs from others."""
+        text = self.text(cell)
+        local = {"local_steps": cell.work.local_steps} if algorithm(text).sends == "delta" else {}
+        return {"algorithm": text, "plan": self.plan(cell.fleet), **local, **dict(self.keys)}
+
+    def text(self, cell: Cell) -> str:
+        """Return its text in a cell."""
+        mean = cell.fleet.clients / float((cell.fleet.count * cell.fleet.rate).sum())
+        facts = {"mean": f"{mean:.4g}", "task": f"{mean * cell.work.local_steps:.4g}", "few": cell.fleet.clients // 5}
+        return self.algorithm.format(**facts)
+
+    def plan(self, fleet: Fleet) -> Plan:
+        """Return its plan: as many tasks in flight as there are clients; its dispatcher does the rest."""
+        if self.planned:
+            return replace(Plan.uniform(fleet, fleet.clients, cap=1), correction=0.5)
+        return Plan.uniform(fleet, fleet.clients)
+
+
+def entries() -> list[Entry]:
+    """Return all entries whose methods are there."""
+    return [one for one in ENTRIES if one.algorithm.partition("(")[0] in ALGORITHMS or ":" in one.algorithm]
+
+
+ENTRIES = (
+    Entry("generalized-asyncsgd" + PLANNED, "generalized-asyncsgd", planned=True, telling=True),
+    Entry("generalized-asyncsgd", "generalized-asyncsgd"),
+    Entry("asyncsgd, random", "asyncsgd", telling=True),
+    Entry("asyncsgd, finisher", "asyncsgd(assignment=pure)", telling=True),
+    Entry("delay-adaptive", "delay-adaptive", telling=True),
+    Entry("asgrad, shuffled", "asgrad"),
+    Entry("asgrad, waiting for 5", "asgrad(assignment=pure, wait=5)"),
+    Entry("ringmaster", "ringmaster"),
+    Entry("rennala", "rennala"),
+    Entry("malenia", "malenia", telling=True),
+    Entry("ringleader", "ringleader", telling=True),
+    Entry("ia2sgd", "ia2sgd", telling=True),
+    Entry("ace", "ace"),
+    Entry("fedavg", "fedavg"),
+    Entry("fedprox", "fedprox"),
+    Entry("fedbuff", "fedbuff(size=5)", telling=True),
+    Entry("fedbuff" + PLANNED, "fedbuff(size=5, dispatch=routed)", planned=True, telling=True),
+    Entry("fedasync", "fedasync", telling=True),
+    Entry("fedasync" + PLANNED, "fedasync(dispatch=routed)", planned=True),
+    Entry("favano", "favano(contacts={few}, waiting={mean}, interaction=0)"),
+    Entry("quafl", "quafl(contacts={few}, waiting={mean}, interaction=0)"),
+    Entry("aso-fed", "aso-fed"),
+    Entry("asyncfeded", "asyncfeded"),
+    Entry("aafl", "aafl"),
+    Entry("fedfix", "fedfix(dt={task})"),
+    Entry("ca2fl", "ca2fl(size=5)", telling=True),
+    Entry("fadas", "fadas(size=5, server_step_size=0)", telling=True),
+    Entry("fedasmu", "fedasmu"),
+    Entry("fedcompass", "fedcompass"),
+)

@@ -1,0 +1,43 @@
+"""Update docs/field.md from the committed file: the text between two marks is replaced, the rest stays.
+
+<!-- made: NAME --> ... <!-- end of NAME -->
+"""
+
+import re
+from pathlib import Path
+
+from cells import Cell, cells
+from picture import draw
+from results import Outcomes, load
+from tables import cifar_table, fleets_table, quadratic_table, summary_table
+
+
+def report_all(results: Path, page: Path) -> None:
+    """Write tables and picture."""
+    text = page.read_text("utf-8")
+    made = parts(results)
+    for name in re.findall(r"<!-- made: ([a-z-]+) -->", text):
+        if name not in made:
+            raise SystemExit(f"error: {page.name} asks for a part '{name}'; there are {', '.join(made)}")
+        pattern = rf"(<!-- made: {name} -->).*?(<!-- end of {name} -->)"
+        text = re.sub(pattern, lambda mark, name=name: f"{mark[1]}\n{made[name]}\n{mark[2]}", text, flags=re.DOTALL)
+    page.write_text(text, "utf-8")
+    found = load(results)
+    if any(cell.name in found for cell in _of("digits", "fashion")):
+        draw(found, _of("digits", "fashion"), page.parent / "pictures" / "field")
+    print(f"{page}: {len(made)} parts")
+
+
+def parts(results: Path) -> dict[str, str]:
+    """Return all parts by name."""
+    found: Outcomes = load(results)
+    return {
+        "summary": summary_table(found, _of("digits", "fashion")),
+        "fleets": fleets_table(found, _of("digits", "fashion")),
+        "quadratic": quadratic_table(found, _of("quadratic")),
+        "cifar": cifar_table(found, _of("cifar")),
+    }
+
+
+def _of(*problems: str) -> list[Cell]:
+    return [cell for cell in cells() if cell.problem in problems]

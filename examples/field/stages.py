@@ -1,0 +1,55 @@
+"""The stages of the command."""
+
+from argparse import Namespace
+
+from cells import CLIENTS, Cell, chosen
+from entries import Entry, entries
+from train import trained
+
+
+def cells(arguments: Namespace) -> None:
+    """List the cells and the entries."""
+    for cell in chosen(arguments.words, arguments.gradients):
+        print(f"{cell.name}: {len(_mine(cell, arguments))} entries, time {cell.time:.4g} s")
+    for one in entries():
+        print(f"{one.name}: {one.algorithm}")
+
+
+def train(arguments: Namespace) -> None:
+    """Train the chosen cells, one after the other."""
+    for cell in chosen(arguments.words, arguments.gradients):
+        print(f"{cell.name}", flush=True)
+        found = trained(cell, _mine(cell, arguments), arguments.out, arguments.jobs)
+        print(found, flush=True)
+        for note in found.notes:
+            print(f"note: {note}", flush=True)
+
+
+def collect(arguments: Namespace) -> None:
+    """Put the ended cells into the committed file."""
+    from results import collect_all
+
+    collect_all(arguments.out, chosen(arguments.words, arguments.gradients), arguments.results)
+
+
+def report(arguments: Namespace) -> None:
+    """Make the tables and the picture of the page."""
+    from page import report_all
+
+    report_all(arguments.results, arguments.page)
+
+
+def enter(arguments: Namespace) -> None:
+    """Give a method its row beside those of the field."""
+    from enter import entered
+
+    entered(arguments)
+
+
+def _mine(cell: Cell, arguments: Namespace) -> list[Entry]:
+    words = arguments.entries
+    return [
+        one
+        for one in entries()
+        if (one.telling or cell.work.clients == CLIENTS) and (not words or any(word in one.name for word in words))
+    ]

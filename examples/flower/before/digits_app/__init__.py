@@ -1,0 +1,1 @@
+"""Handwritten digits, trained by several organisations together."""
