@@ -20,7 +20,7 @@ GROUPS = {
 }
 """The public names of `sojourn` by what they are for; one that is missing here is shown at the end."""
 
-ROOMS = ("algorithms", "models", "testing")
+ROOMS = ("algorithms", "callbacks", "models", "testing", "wrappers")
 """Public modules with a page of their own, which shows their `__all__`."""
 
 EXTENDING = {

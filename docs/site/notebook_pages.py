@@ -22,6 +22,10 @@ class NotebookPage:
         self.pictures: dict[str, bytes] = {}
         self._names: dict[str, Any] = {"__name__": "__main__"}
         pieces = _CELL.split(text)[1:]  # what stands above the first cell is for jupytext
+        if self.run:
+            from matplotlib import pyplot
+
+            pyplot.close("all")  # figures that others have left open are not the notebook's
         cells = zip(pieces[::2], pieces[1::2], strict=True)
         shown = [_words(body) if "[markdown]" in head else self._code(body.strip()) for head, body in cells]
         self.text = "\n\n".join(one for one in shown if one) + "\n"
