@@ -118,7 +118,7 @@ TEXTS: dict[str, Reader] = {
         lambda text: partition(text, _LABELS, 4, 0),
         (
             *("iid", "iid(sizes=power(exponent=1.5, least=2))", "classes(k=3)", "dirichlet(alpha=0.3, least=2)"),
-            *("shards(k=2)", "natural"),
+            *("shards(k=2)", "natural", "by-speed(k=1, slow=2, alone=1)"),
         ),
     ),
     "dataset": Reader(
@@ -142,7 +142,9 @@ TEXTS: dict[str, Reader] = {
         (
             *("generalized-asyncsgd", "asyncsgd(assignment=pure, steps=adaptive)", "fedavg(server_rate=1)"),
             *("fedbuff(size=10, staleness=root, distinct=true)", "favano(contacts=20, waiting=4)", "quafl(bits=14)"),
-            "fedasync(alpha=0.6, a=0.5, b=4, most=10)",
+            *("fedasync(alpha=0.6, a=0.5, b=4, most=10)", "delay-adaptive(threshold=3)", "ringleader(refresh=true)"),
+            *("ia2sgd(warmup=zero, size=2)", "ace(most=5)", "ca2fl(size=2)", "fadas(beta1=0.5)", "fedasmu(mu=2)"),
+            *("aso-fed(beta=0.1)", "fedprox(mu=1, deadline=2)"),
         ),
     ),
     "schedule": Reader(
@@ -153,7 +155,7 @@ TEXTS: dict[str, Reader] = {
         ),
     ),
     "augmentation": Reader(Augment.parse, ("none", "flip", "crop(pad=4)", "crop-flip(pad=2)")),
-    "server's step": Reader(ServerStep, ("sgd", "momentum", "adam")),
+    "server's step": Reader(ServerStep, ("sgd", "momentum", "adam", "yogi")),
     "target": Reader(Target.parse, ("accuracy=0.9", "test_loss=0.5")),
     "sampling": Reader(
         lambda text: plan_of(FLEET, text, None, 5), ("uniform", "speed", "fast=0.1,slow=0.2333333333333333")

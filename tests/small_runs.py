@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sojourn import Fleet, Law, Plan, simulate
-from sojourn.learning.algorithms.base import Algorithm, Setting
+from sojourn.learning.algorithms.base import Algorithm, Setting, local_work_of
 from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.synthetic import Quadratic, quadratic
 from sojourn.learning.execute.flat_model import FlatModel
@@ -102,6 +102,7 @@ def simulated(
     **world: Any,
 ) -> Case:
     """An algorithm on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
+    local = local_work_of(algorithm, local)
     plan, scenario = algorithm.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
     scenario = replace(scenario, **world)
     trace = simulate(fleet, plan, steps, start="even", seed=seed, scenario=scenario, engine="events")
@@ -125,7 +126,7 @@ def by_hand(
     """
     fleet = with_law(Fleet.of(one=(1, 1.0), two=(1, 1.0)), "deterministic")
     plan = Plan.of(fleet, dict(zip(fleet.name, sampling, strict=True)), concurrency)
-    work = Local(**{"step_size": 0.1, "batch_size": 1, **local})
+    work = local_work_of(algorithm, Local(**{"step_size": 0.1, "batch_size": 1, **local}))
     client = np.array([task[0] - 1 for task in tasks])
     sent = np.array([task[1] for task in tasks])
     now = np.arange(len(tasks)) // together + 1.0

@@ -340,6 +340,7 @@ def test_the_order_of_words_does_not_decide_what_objects_are_called(tmp_path):
     assert sj.train(FLEET, data=DATA, loss=other, model=one, folder=tmp_path / "run", resume=True, **QUIET).complete
 
 
+@pytest.mark.slow
 def test_a_cap_is_a_number_or_a_text():
     numbered = sj.train(FLEET, cap=1, data=DATA, model=Net, **QUIET)
     assert numbered.config["cap"] == "1"

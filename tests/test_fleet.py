@@ -57,6 +57,7 @@ def write(folder, text, name="fleet.csv"):
     return path
 
 
+@pytest.mark.slow
 @ANY
 @given(fleet=fleets())
 def test_saving_and_loading_gives_the_same_fleet_to_the_last_bit(tmp_path_factory, fleet):

@@ -51,6 +51,7 @@ def test_one_point_gives_a_slope_and_no_floor():
     assert floor == (0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slope", "floor"), [(4.0, 0.0), (4.0, 1.0), (0.0, 2.0)])
 def test_intervals_of_a_line_hold_the_truth_as_often_as_they_say(slope, floor):
     chance, held, many = np.random.default_rng(1), np.zeros(2), 200

@@ -40,7 +40,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code):
 
 
 def test_every_public_name_is_there_and_documented():
-    assert len(sojourn.__all__) <= 44
+    assert len(sojourn.__all__) <= 46
     for name in sojourn.__all__:
         value = getattr(sojourn, name)
         assert name == "__version__" or value.__doc__
@@ -102,8 +102,8 @@ def test_the_wheel_holds_code_alone_and_results_are_in_the_wheel_of_the_paper(tm
     paper = ROOT / "papers" / "queuing_dynamics"
     subprocess.run([*build, ROOT, paper], check=True)
     ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
-    # code alone, of which a real federation (live) is about 80 kB; the results would make 1.2 MB more
-    assert ours.stat().st_size < 850_000
+    # code alone, of which a real federation (live) is about 180 kB; the results would make 1.3 MB more
+    assert ours.stat().st_size < 1_050_000
     held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
     assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
     assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]

@@ -138,6 +138,7 @@ def test_a_plan_without_a_fingerprint_fits_any_fleet_with_its_groups(tmp_path):
     Plan.load(write(tmp_path, content)).check(FLEET.with_rates([3.0, 4.0]))
 
 
+@pytest.mark.slow
 @ANY
 @given(plan=plans())
 def test_saving_and_loading_gives_the_same_plan_to_the_last_bit(tmp_path_factory, plan):

@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 
-HIDDEN = ("pydantic", "ray", "flwr", "starlette", "plotly", "pooch", "tensorboard", "triton")
+import pytest
+
+HIDDEN = ("pydantic", "ray", "flwr", "starlette", "plotly", "pooch", "tensorboard", "triton", "mlflow", "wandb")
 PROGRAM = """
 import importlib.util, runpy, sys
 
@@ -25,6 +27,7 @@ def run(*arguments):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
 
 
+@pytest.mark.slow
 def test_the_module_trains_and_draws_with_the_other_packages_hidden(tmp_path):
     (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,3,4\nslow,3,1\n")
     options = ["--steps", "12", "--batch-size", "8", "--model", "cnn(channels=4)", "--pictures", "--json"]

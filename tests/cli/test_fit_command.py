@@ -1,6 +1,7 @@
 """`sojourn fit` as a user meets it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,8 @@ def test_json_carries_the_fit_at_full_precision(files, tmp_path):
             "p_value": found.p_value[g],
             "uplink_rate": None,
             "uplink_law": "exponential",
+            "downlink_rate": None,
+            "downlink_law": "exponential",
             "drift": found.drift[g],
         }
 
@@ -95,6 +98,16 @@ def test_uplinks_have_a_column_where_there_are_any(files, tmp_path):
     Trace(**{**columns, "applied_at": trace.finished_at + late}).save(tmp_path / "trace.parquet")
     assert "uplink rate" in call(tmp_path / "trace.parquet", "--out", tmp_path / "fitted.csv")
     assert Fleet.load(tmp_path / "fitted.csv").uplink_rate == pytest.approx(np.full(4, 10.0), rel=0.1)
+
+
+def test_downlinks_have_a_column_where_there_are_any(files, tmp_path):
+    fleet = Fleet.of(one=(3, 2.0))
+    slow = Fleet(fleet.name, fleet.count, fleet.rate, downlink_rate=np.array([4.0]))
+    simulate(slow, replace(Plan.uniform(slow, 3), cap=np.ones(1)), 2_000, seed=1).save(tmp_path / "trace.parquet")
+    fleet.save(tmp_path / "fleet.csv")
+    words = ["--fleet", tmp_path / "fleet.csv", "--out", tmp_path / "fitted.csv"]
+    assert "downlink rate" in call(tmp_path / "trace.parquet", *words)
+    assert Fleet.load(tmp_path / "fitted.csv").downlink_rate == pytest.approx(np.full(1, 4.0), rel=0.1)
 
 
 def test_an_empirical_law_is_written_in_full_and_shown_in_short(files, tmp_path):

@@ -173,6 +173,7 @@ def sojourn(*words, **environment):
     return subprocess.run(command, capture_output=True, env={**os.environ, **environment})
 
 
+@pytest.mark.slow
 def test_a_screen_without_the_characters_gets_others_in_their_place(home):
     (home / "odd.csv").write_text("name,count,rate\nschnell-ä,6,4\nslow,4,1\n", "utf-8")
     ended = sojourn("simulate", "odd.csv", "--steps", 2000, "--out", "s.json", PYTHONIOENCODING="ascii")
@@ -185,6 +186,7 @@ def test_a_screen_without_the_characters_gets_others_in_their_place(home):
     assert json.loads((home / "s.json").read_text())["groups"][0]["name"] == "schnell-ä"
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_does_not_keep_the_summary_from_being_written(home):
     command = [sys.executable, "-m", "sojourn", "simulate", "fleet.csv", "--steps", "2000", "--out", "s.json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -276,6 +278,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_seeds_killed_while_the_first_folder_is_made_are_all_resumed(call, home):
     killed = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED)])
     assert killed.returncode == 9

@@ -159,7 +159,12 @@ def test_the_next_step_names_files_that_are_free(fleet, tmp_path, monkeypatch):
 
 
 def test_numbers_for_people_have_commas_and_numbers_for_programs_have_not(fleet):
-    assert "308400.52415811" in call("plan", fleet, "--time", "1h", "--csv")
+    steps = [
+        float(line.split(",")[2])
+        for line in call("plan", fleet, "--time", "1h", "--csv").splitlines()
+        if "(bound)" in line
+    ]
+    assert steps == pytest.approx([308_400.524], rel=1e-6)  # an optimum, which machines find to some eight digits
     assert json.loads(call("plan", fleet, "--time", "1h", "--json"))["promises"]["steps"] == pytest.approx(2_628_000)
 
 

@@ -154,6 +154,7 @@ def test_energy_and_mixes(tmp_path):
     assert found["steps"]["steps"] <= found["time"]["steps"]
 
 
+@pytest.mark.slow
 def test_the_pictures_are_drawn(fleet, tmp_path):
     call("plan", fleet, *BOUND, 1000, "--pictures", tmp_path / "pictures", *QUICK)
     names = {path.name for path in (tmp_path / "pictures").iterdir()}

@@ -63,6 +63,7 @@ def test_two_machines_do_a_part_each(file, tmp_path):
     assert call(path, "--dry-run", "--out", tmp_path / "out").stdout == "6 cells, 6 of them done\n"
 
 
+@pytest.mark.slow
 def test_a_cell_that_always_fails_is_reported_and_the_rest_is_done(file, tmp_path):
     path = file("start = ['even', 'nowhere']\nalgorithm = 'asyncsgd'", "seeds = [4]")
     result = call(path, "--jobs", 2, "--out", tmp_path / "out", code=1)

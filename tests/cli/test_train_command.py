@@ -167,10 +167,11 @@ def test_batches_larger_than_a_shard_are_reported_and_become_the_shard(fleet, tm
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--algorithm", "fedavg", "--server", "adam"], "server has no effect on fedavg"),
+        (["--algorithm", "fedasync", "--server", "adam"], "server has no effect on fedasync"),
         (["--algorithm", "quafl(contacts=2)", "-C", "5"], "concurrency has no effect on quafl"),
         (["--algorithm", "asyncsgd", "--weights", "data"], "weights has no effect on asyncsgd"),
         (["--momentum", "0.9"], "momentum has no effect on generalized-asyncsgd"),
+        (["--algorithm", "fedprox", "--proximal", "0.5"], "proximal has no effect on fedprox"),
         (["--local-step-size", "0.5"], "local-step-size has no effect on generalized-asyncsgd"),
     ],
 )
@@ -187,7 +188,7 @@ def test_sampling_that_a_method_does_not_use_is_reported(fleet, tmp_path):
     ("words", "message"),
     [
         (["--partition", "classes(k=12)"], "k must be from 1 to 10, the number of classes, got 12"),
-        (["--algorithm", "fedbuf"], "did you mean fedbuff?"),
+        (["--algorithm", "fedbuf"], "did you mean fedbuff"),
         (["--algorithm", "fedbuff(size=0)"], "fedbuff: size must be at least 1, got 0"),
         (["--algorithm", "favano(contacts=20)"], "contacts must be between 1 and the 10 clients"),
         (["--algorithm", "fedavg", "-C", "11"], "fedavg needs concurrency <= clients, got 11 > 10"),
@@ -209,7 +210,7 @@ def test_sampling_that_a_method_does_not_use_is_reported(fleet, tmp_path):
         (["--checkpoint-seconds", "-1"], "checkpoint-seconds must not be negative, got -1"),
         (["--batch-size", "0"], "batch_size must be positive, got 0"),
         (["--schedule", "drops"], "schedule drops needs at"),
-        (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, got 'lion'"),
+        (["--server", "lion"], "the server's step must be one of sgd, momentum, adam, yogi, got 'lion'"),
         (["--dtype", "float16"], "dtype must be one of float32, float64, got 'float16'"),
         (["--seed", "-1"], "seed must be a whole number of at least 0"),
         (["--holdout", "1"], "holdout must be a share from 0 to below 1, got 1.0"),
@@ -256,6 +257,7 @@ def test_a_run_file_with_a_mistake_is_refused(tmp_path, text, message):
     assert message in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_model_and_data_of_your_own_are_found_by_name(fleet, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     words = [

@@ -34,6 +34,7 @@ def called(*words, code=0):
     return shown
 
 
+@pytest.mark.slow
 def test_a_plan_is_written_with_its_step_size_and_a_second_call_reads_what_is_done(home):
     shown = called("tune", "--guess", "0.4", "--seeds", "1", "--jobs", "1")
     plan = Plan.load("tuned.json")
@@ -61,6 +62,7 @@ def test_training_has_the_algorithm_of_the_tuning_and_warns_of_another(home):
     assert "! the plan's step size 0.2 was tuned for fedbuff(size=3), not for" in " ".join(shown.output.split())
 
 
+@pytest.mark.slow
 def test_the_trials_of_another_tuning_are_not_written_over(home):
     few = ("--guess", "0.4", "--seeds", "1", "--jobs", "1", "--rungs", "1", "--extensions", "0")
     called("tune", *few)
@@ -98,6 +100,7 @@ def test_a_plan_without_a_step_size_is_trained_at_the_usual_one_and_the_way_out_
     assert "no step size" not in shown.output
 
 
+@pytest.mark.slow
 def test_a_run_may_be_tuned_first_here_and_in_python_with_the_same_result(home):
     shown = called("train", "--tune", "--out", "run")
     run = sojourn.Run("run")

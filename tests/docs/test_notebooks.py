@@ -26,8 +26,8 @@ def run(name: str, tmp_path: Path) -> str:
     return done.stdout
 
 
-def test_there_are_two():
-    assert set(NOTEBOOKS) == {"explore_a_fleet", "train_and_compare"}
+def test_there_are_three():
+    assert set(NOTEBOOKS) == {"explore_a_fleet", "train_and_compare", "watch_a_live_run"}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=NOTEBOOKS)
@@ -63,3 +63,11 @@ def test_the_correction_pays_where_slow_clients_hold_data_of_their_own(tmp_path)
     said = run("train_and_compare", tmp_path)
     found = {name: float(value) for name, value in re.findall(r"^(.+): test accuracy ([\d.]+)", said, re.MULTILINE)}
     assert found["and corrected"] > found["AsyncSGD"] > found["nobody waits"]
+
+
+@pytest.mark.slow
+def test_a_live_run_is_watched_and_stopped(tmp_path):
+    said = run("watch_a_live_run", tmp_path)
+    assert "running: 10 clients, 10 tasks in flight, faults {}" in said
+    assert said.count("run.updates > 200=True, running") >= 3
+    assert "the run is stopped" in said

@@ -7,8 +7,27 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
-    *("benchmarks", "calibrate", "design", "extending", "mutants", "live", "nobody-waits", "paper", "performance"),
-    *("theory", "tune", "twin"),
+    "benchmarks",
+    "calibrate",
+    "callbacks",
+    "design",
+    "enter",
+    "extending",
+    "field",
+    "following",
+    "flower",
+    "live",
+    "live-ray",
+    "methods",
+    "mutants",
+    "nobody-waits",
+    "operations",
+    "paper",
+    "performance",
+    "theory",
+    "tune",
+    "twin",
+    "wrappers",
 )
 ODD = ("convicts", "not spoken of", "that are none", "one a client", "a row a task", "one row a task")
 

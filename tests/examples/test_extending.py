@@ -71,3 +71,13 @@ def test_a_partition_of_your_own_is_taken_and_the_owners_left_out_are_reported(t
     words = ["--data", "own_text:letters(writers=10)", "--model", "own_text:Letters", "--steps", "10"]
     _, said = train(tmp_path, *words, "--partition", "own_text:by_half(most=0.6)")
     assert "the dataset's owners are not used" in said
+
+
+@pytest.mark.slow
+def test_the_callback_of_your_own_keeps_the_best_model(tmp_path):
+    command = [sys.executable, EXTENDING / "own_callback.py", tmp_path / "best"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    best, last = (float(line.split("accuracy ")[1].split()[0]) for line in done.stdout.splitlines())
+    assert best >= last > 0.5
+    assert (tmp_path / "best/best.safetensors").stat().st_size > 1000

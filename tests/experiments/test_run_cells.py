@@ -91,6 +91,7 @@ def test_a_cell_that_diverges_has_ended_and_is_not_tried_again(fleet, tmp_path):
     assert ended(Cells(tmp_path / "out").of(cell)) == "diverged"
 
 
+@pytest.mark.slow
 def test_the_work_of_two_machines_in_one_folder_is_the_work_of_both(fleet, tmp_path):
     cells = seeds(fleet, 4)
     (tmp_path / "elsewhere").mkdir()

@@ -103,6 +103,7 @@ def test_any_cap_above_the_mean_can_be_kept_without_a_floor():
         assert 8 < worst(planned.prediction) <= 8.01 * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_kept_is_refused_with_the_least_staleness_that_there_is():
     floor, count = 0.03, SMALL.count
     with pytest.raises(InvalidInput, match=r"within 9\.5 with 9 tasks in flight: the least that was reached is 9\.56"):
@@ -124,6 +125,7 @@ def test_the_least_staleness_of_two_clusters_is_that_of_a_fine_scan():
     assert 11.4178 < min(worst(TIME.predict(SMALL, plan)) for plan in scan) < 11.5
 
 
+@pytest.mark.slow
 def test_the_free_concurrency_agrees_with_trying_every_one():
     fleet = groups([3, 6, 2, 4], [0.3, 1.2, 4.0, 2.0])
     objective, limits = goal(time=5000), Limits(most_staleness=12.5)
@@ -164,6 +166,7 @@ def test_both_find_the_least_staleness():
     assert min(least) > 8
 
 
+@pytest.mark.slow
 def test_bins_under_a_cap_are_refined_on_the_fleet_itself(monkeypatch):
     monkeypatch.setattr(search, "MOST_FREE", 100)
     monkeypatch.setattr(search, "BINS", 20)
@@ -235,6 +238,7 @@ def test_long_links_may_hold_more_than_ten_tasks_per_client():
         assert make_plan(fleet, objective, tasks).prediction.value > planned.prediction.value
 
 
+@pytest.mark.slow
 def test_errors_in_the_inputs_that_leave_no_plan_within_the_limits_are_reported():
     planned = make_plan(SMALL, TIME, 9, limits=Limits(0.03, most_staleness=9.57))
     rows = {row.case: row for row in sensitivity(planned)}

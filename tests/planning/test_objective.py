@@ -38,6 +38,7 @@ def cases(draw):
     return fleet, plan, column(some), server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", ["indicator", "conditional"])
 @pytest.mark.parametrize("name", SCORES)
 @ANY

@@ -39,6 +39,7 @@ def test_on_uneven_fleets_nobody_waits_and_nobody_is_idle(fleet: Fleet) -> None:
     assert (taken.cap, taken.tasks, taken.weights) == (1, 20, ())
 
 
+@pytest.mark.slow
 def test_what_is_tried_is_in_the_order_of_its_loss_and_belongs_to_its_choice() -> None:
     seen = found()
     losses = [one.loss for one in seen.tried]
@@ -210,6 +211,7 @@ def test_an_aim_that_means_nothing_is_refused() -> None:
         Aim(worst=2)
 
 
+@pytest.mark.slow
 def test_the_worst_group_alone_may_be_what_counts() -> None:
     """Few slow clients hold what the others lack: in the mean they hardly count."""
     fleet, skewed = Fleet.of(fast=(18, 8.0), slow=(2, 1.0)), LAND.skewed()

@@ -74,6 +74,7 @@ def pretend(ledger: Ledger, folder: Path, reading: Reading, worth) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_the_settled_reading_is_the_nearest_with_each_method_at_its_best_rate(tmp_path):
     ledger, numbers = Ledger(tmp_path), {one.name: one.paper / 100 for one in PAPER}
     for reading in readings():
@@ -150,6 +151,7 @@ def test_finals_learn_from_all_examples_and_are_judged_by_the_test_set_with_seed
     assert not {marks["seed"] for marks, _ in ended} & {marks["seed"] for marks, _ in tried_ones}
 
 
+@pytest.mark.slow
 def test_fedbuff_is_not_read_after_more_buffers_than_it_filled(tmp_path):
     ledger = Ledger(tmp_path)
     for reading in readings():
@@ -202,6 +204,7 @@ def test_p_by_speed_is_in_proportion_to_a_power_of_it():
     assert algorithm(FULL, SPEED)["sampling"] == "fast=0.01777778,slow=0.00222222"
 
 
+@pytest.mark.slow
 def test_by_speed_without_weights_differs_from_by_speed_in_the_weights_alone(tmp_path):
     """Clients and their tasks are the same to the last one, so that what differs is what the updates weigh."""
     reading, seed = Reading("periods", 1, 1.0), FIRST_TUNING_SEED
@@ -248,6 +251,7 @@ def test_a_curve_is_worth_its_mean_over_the_last_part_of_the_way():
     assert accuracy(curve, "version", 85, last=0) == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_a_ledger_keeps_what_a_run_came_to(tmp_path):
     cells = cells_of("search", TINY, tmp_path, tmp_path)[:3]
     ledger = Ledger.load(tmp_path / "kept")

@@ -141,6 +141,7 @@ def is_consistent(size, folder, results, claims):
         assert (folder / f"tinyimagenet.{ending}").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_claims_tables_and_picture_say_what_the_ledgers_hold(tmp_path):
     pytest.importorskip("matplotlib")
     work, results = tmp_path / "work", tmp_path / "results"
