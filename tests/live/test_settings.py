@@ -50,6 +50,7 @@ def test_times_have_units_and_flags_override_the_file(tmp_path):
         ('engine = "ray"\nkeys = "k"\n[run]\nfleet = "f"\n', "keys belongs to the engine grpc, the engine is ray"),
         ('cluster = "a:1"\n[run]\nfleet = "f"\n', "cluster belongs to the engine ray, the engine is grpc"),
         ("paced = true\n[run]\nfleet = 'f'\n", "paced belongs to the engine ray"),
+        ('replan = "soon"\n[run]\nfleet = "f"\n', "replan must be a time such as 10min, never or auto, got 'soon'"),
         ("durable = 1\n[run]\nfleet = 'f'\n", "durable must be true or false, got 1"),
     ],
 )

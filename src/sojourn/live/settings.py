@@ -12,6 +12,7 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_toml, write_text
 from sojourn.learning.run.config import TrainConfig, put_over
 from sojourn.live.run import Settings
+from sojourn.shown import quoted
 from sojourn.text import nearest
 
 PORT = 7733
@@ -74,7 +75,7 @@ class ServerFile:
         check_address(self.address)
         _check_engine(self)
         if isinstance(self.replan, str) and self.replan not in (AUTO, NEVER):
-            object.__setattr__(self, "replan", seconds(self.replan, "replan"))
+            object.__setattr__(self, "replan", _interval(self.replan))
         if not isinstance(self.replan, str) and not self.replan > 0:
             raise InvalidInput(f"replan must be a positive time, never or auto, got {self.replan}; write 10min")
         if self.calibration is not None and self.replan == NEVER:
@@ -118,6 +119,13 @@ def _check_engine(file: ServerFile) -> None:
         if getattr(file, key) != default[key]:
             other = ENGINES[1 - ENGINES.index(file.engine)]
             raise InvalidInput(f"{key} belongs to the engine {other}, the engine is {file.engine}; leave {key} out")
+
+
+def _interval(text: str) -> float:
+    try:
+        return seconds(text, "replan")
+    except InvalidInput:
+        raise InvalidInput(f"replan must be a time such as 10min, never or auto, got {quoted(text)}") from None
 
 
 @dataclass(frozen=True)
