@@ -302,7 +302,7 @@ def test_yogi_moves_its_mean_square_by_steps_that_do_not_depend_on_the_distance(
         (Ringleader, {"refresh": False}),
         (Ia2sgd, {"warmup": "full", "size": 1, "assignment": "pure"}),
         (Ace, {"most": None}),
-        (Ca2fl, {"server_step_size": 1.0, "size": 10, "dispatch": "idle"}),
+        (Ca2fl, {"server_step_size": 1.0, "size": 10, "dispatch": "idle", "combine": "mean"}),
         (AsoFed, {"server_step_size": 1.0, "lam": 1.0, "beta": 0.001, "dynamic": True}),
         (
             FedProx,

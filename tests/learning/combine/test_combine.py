@@ -1,6 +1,6 @@
 """Robust combinations: hand values, and a run with clients that lie."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,7 +8,10 @@ import torch
 
 from small_runs import PROBLEM, simulated
 from sojourn import InvalidInput
+from sojourn.learning.algorithms.asgrad import AsGrad
 from sojourn.learning.algorithms.base import Arrival
+from sojourn.learning.algorithms.ca2fl import Ca2fl
+from sojourn.learning.algorithms.fadas import Fadas
 from sojourn.learning.algorithms.fedbuff import FedBuff
 from sojourn.learning.algorithms.table import algorithm
 from sojourn.learning.combine.table import combination
@@ -17,6 +20,7 @@ from sojourn.learning.wrappers import Wrapper
 from sojourn.testing import check_algorithm
 
 LOCAL = Local(step_size=0.2, batch_size=4)
+ROUTED = {"size": 6, "dispatch": "routed"}
 
 
 def of(text, updates, last=None, factors=None):
@@ -77,11 +81,33 @@ class Lying(Wrapper):
         return memory, arrival._replace(update=lie)
 
 
-def gap(combine, liars):
-    case = simulated(Lying(liars)(FedBuff(size=6, combine=combine, dispatch="routed")), LOCAL, steps=180)
+def gap(combine, liars, method=FedBuff, **options):
+    case = simulated(Lying(liars)(method(combine=combine, **(options or ROUTED))), LOCAL, steps=180)
     run = case.replay()
     run.advance(case.steps)
     return float(PROBLEM.gap(run.params.numpy()))
+
+
+OTHERS = {
+    "fadas": (Fadas, {"size": 6, "dispatch": "routed", "server_step_size": 0.05}),
+    "asgrad": (AsGrad, {"wait": 6, "assignment": "random"}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_buffered_methods_withstand_a_liar_too(name):
+    method, options = OTHERS[name]
+    first = float(PROBLEM.gap(np.zeros(4)))
+    misled = gap("mean", (1,), method, **options)
+    for robust in ("median", "trimmed(share=0.4)"):
+        assert gap(robust, (1,), method, **options) < min(0.3 * first, 0.3 * misled), robust
+
+
+def test_a_liar_enters_ca2fl_by_its_cache_alone():
+    """Its cached update counts by 1/n, while in the mean of a buffer it counts by 1/Z and more."""
+    options = {"size": 6, "dispatch": "routed"}
+    misled = gap("mean", (1,), Ca2fl, **options)
+    assert gap("median", (1,), Ca2fl, **options) < 0.5 * misled
 
 
 def test_one_liar_destroys_the_mean_and_not_the_robust_combinations():
@@ -97,10 +123,18 @@ def test_a_buffered_method_with_a_combination_has_all_properties_of_an_algorithm
     check_algorithm(FedBuff(size=3, combine=combine))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("combine", ["median", "clipping(radius=1, rounds=2)"])
+@pytest.mark.parametrize("made", [Fadas(size=3, server_step_size=0.1), Ca2fl(size=3), AsGrad(wait=3)], ids=lambda one: one.name)
+def test_the_others_have_them_too(made, combine):
+    check_algorithm(replace(made, combine=combine))
+
+
 def test_without_trimming_it_is_the_mean():
-    case = simulated(FedBuff(size=3), LOCAL)
-    for same in ("trimmed(share=0)", "clipping(radius=inf)"):
-        assert case.of(FedBuff(size=3, combine=same)).path() == pytest.approx(case.path(), abs=1e-12)
+    for method in (FedBuff(size=3), Fadas(size=3), Ca2fl(size=3), AsGrad(wait=3)):
+        case = simulated(method, LOCAL)
+        for same in ("trimmed(share=0)", "clipping(radius=inf)"):
+            assert case.of(replace(method, combine=same)).path() == pytest.approx(case.path(), abs=1e-9), method.name
 
 
 def test_the_memory_is_one_model_for_the_mean_and_the_whole_buffer_for_the_others():

@@ -4,7 +4,8 @@
 
 The server waits for b arrivals, applies their mean, and then assigns b new tasks: to the clients that have returned
 (`pure`), to clients drawn uniformly (`random`), which may queue them, or to the clients in a random order, a new one
-for every n assignments (`shuffled`). Clients that have returned wait for the b-th arrival.
+for every n assignments (`shuffled`). Clients that have returned wait for the b-th arrival. With b > 1,
+`combine` puts another combination in the place of the mean, against clients that lie: see `sojourn.learning.combine`.
 
 The paper is the specification, not its public code. There a gradient is computed on the data of the client that has
 finished instead of the one that was chosen, and a task that waits at a client is not begun when the client is free.
@@ -17,13 +18,14 @@ Islamov, Safaryan, Alistarh, "AsGrad: a sharp unified analysis of asynchronous-S
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
@@ -35,13 +37,16 @@ ASSIGNMENTS = {"pure": "pure", "random": "routed", "shuffled": "shuffled"}
 
 @storable("asgrad.state")
 class State(NamedTuple):
-    """The server's model, what its step rule remembers, and the gradients that have arrived since the last step."""
+    """The server's model, what its step rule remembers, the gradients that have arrived since the last step, and what
+    the last step went along, if that is needed.
+    """
 
     params: Tensor
     version: int
     memory: ServerMemory
-    total: Tensor | None
+    held: Any
     gathered: int
+    last: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class AsGrad(Standard):
     """Who gets the next tasks: pure, random or shuffled."""
     wait: int = 1
     """Number of arrivals that make a step (b)."""
+    combine: str = "mean"
+    """How b gradients become one: mean, median, trimmed(share=0.1), clipping(radius=1)."""
 
     name = "asgrad"
     sends = "gradient"
@@ -65,6 +72,7 @@ class AsGrad(Standard):
             raise InvalidInput(f"asgrad: assignment must be one of {', '.join(ASSIGNMENTS)}, got '{self.assignment}'")
         if self.wait < 1:
             raise InvalidInput(f"asgrad: wait must be at least 1, got {self.wait}")
+        combination(self.combine)
 
     @property
     def family(self) -> str:
@@ -100,10 +108,11 @@ class AsGrad(Standard):
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Gather the gradient; with the b-th, step against their mean."""
-        gradient = arrival.update.as_gradient()
-        total = gradient if state.total is None else state.total + gradient
+        rule = combination(self.combine)
+        held = rule.add(state.held, arrival.update.as_gradient(), 1.0)
         if state.gathered + 1 < self.wait:
-            return state._replace(total=total, gathered=state.gathered + 1), Info()
+            return state._replace(held=held, gathered=state.gathered + 1), Info()
         step_size = self.server.step_size_at(arrival.step, arrival.time)
-        memory, params = self.server.step(state.memory, state.params, total, 1 / self.wait, step_size)
-        return State(params, state.version + 1, memory, None, 0), Info()
+        vector, share = rule.combined(held, self.wait, state.last)
+        memory, params = self.server.step(state.memory, state.params, vector, share, step_size)
+        return State(params, state.version + 1, memory, None, 0, vector if rule.follows else None), Info()

@@ -4,7 +4,8 @@
 
 h_i is the last update of client i that has been in a buffer (0 at first), h_bar the mean of all n, Delta_j an update
 (model after K local steps minus model sent) of client i(j), Z the buffer size and eta_g the server step size. All h are
-those from before the buffer.
+those from before the buffer. `combine` puts another combination of the differences Delta_j - h in the place of their
+mean, against clients that lie: see `sojourn.learning.combine`. A lie that is cached still enters h_bar, by 1/n.
 
 Special cases: if the buffer holds every client exactly once, the h cancel and it is FedBuff with Z = n. If the h stay
 0 it is FedBuff. Once the h are near the updates at the present model, v is near the mean over all clients: fast clients
@@ -20,7 +21,7 @@ calibration", ICLR 2024.
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
@@ -45,10 +47,12 @@ class State(NamedTuple):
     clients: int
     cached: dict[int, Tensor]
     mean: Tensor
-    total: Tensor | None
+    held: Any
     gathered: int
     fresh: dict[int, Tensor]
     """Last update in the buffer of each of its clients."""
+    last: Tensor | None = None
+    """What the last buffer gave, if that is needed."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Ca2fl(Standard):
     """Number of updates in a full buffer (Z)."""
     dispatch: str = "idle"
     """Who gets the next task: idle or routed."""
+    combine: str = "mean"
+    """How the differences of a buffer become one: mean, median, trimmed(share=0.1), clipping(radius=1)."""
 
     name = "ca2fl"
     sends = "delta"
@@ -79,6 +85,7 @@ class Ca2fl(Standard):
             raise InvalidInput(f"ca2fl: size must be at least 1, got {self.size}")
         if self.dispatch not in ("idle", "routed"):
             raise InvalidInput(f"ca2fl: dispatch must be idle or routed, got '{self.dispatch}'")
+        combination(self.combine)
 
     @property
     def server_memory(self) -> str:
@@ -97,15 +104,18 @@ class Ca2fl(Standard):
         """Put the calibrated update into the buffer; when the buffer is full, step and renew the caches."""
         delta, before = arrival.update.as_delta(), state.cached.get(arrival.client)
         change = delta if before is None else delta - before
-        total = change if state.total is None else state.total + change
+        rule = combination(self.combine)
+        held = rule.add(state.held, change, 1.0)
         fresh = {**state.fresh, arrival.client: delta}
         if state.gathered + 1 < self.size:
-            return state._replace(total=total, gathered=state.gathered + 1, fresh=fresh), Info()
-        direction = torch.add(state.mean, total, alpha=1 / self.size)
+            return state._replace(held=held, gathered=state.gathered + 1, fresh=fresh), Info()
+        vector, share = rule.combined(held, self.size, state.last)
+        direction = torch.add(state.mean, vector, alpha=share)
         memory, params = self.server.step(state.memory, state.params, direction, -1.0, self.server_step_size)
         mean = state.mean
         for client, new in fresh.items():
             old = state.cached.get(client)
             mean = torch.add(mean, new if old is None else new - old, alpha=1 / state.clients)
         cached = {**state.cached, **fresh}
-        return State(params, state.version + 1, memory, state.clients, cached, mean, None, 0, {}), Info()
+        last = vector if rule.follows else None
+        return State(params, state.version + 1, memory, state.clients, cached, mean, None, 0, {}, last), Info()

@@ -5,7 +5,8 @@
 
 Delta is the mean of the Z updates of a full buffer. With `adaptive`, eta_t = eta if no update of the buffer is staler
 than `threshold`, and eta / tau_max otherwise, tau_max being the largest staleness in the buffer, in changes of the
-server's model. Otherwise eta_t = eta.
+server's model. Otherwise eta_t = eta. `combine` puts another combination in the place of the mean, against clients
+that lie: see `sojourn.learning.combine`. It takes Z models of memory in the place of one.
 
 Special cases: the first step moves every coordinate by eta, in the direction of its update, if beta1 = 0.9,
 beta2 = 0.99 (then 1 - beta1 is the root of 1 - beta2). With beta1 = 0 and eta = epsilon both very large it is FedBuff.
@@ -20,7 +21,7 @@ Wang, Wang, Lu, Chen, "FADAS: towards federated adaptive asynchronous optimizati
 
 from dataclasses import dataclass
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
@@ -36,16 +38,17 @@ from sojourn.scenario import Scenario
 
 @storable("fadas.state")
 class State(NamedTuple):
-    """The server's model, its moments, and the buffer."""
+    """The server's model, its moments, the buffer, and what the last one gave, if that is needed."""
 
     params: Tensor
     version: int
     mean: Tensor
     square: Tensor
     largest: Tensor
-    total: Tensor | None
+    held: Any
     gathered: int
     stalest: int
+    last: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Fadas(Standard):
     """Whether the moments are corrected for their start at zero."""
     dispatch: str = "idle"
     """Who gets the next task: idle or routed."""
+    combine: str = "mean"
+    """How the updates of a buffer become one: mean, median, trimmed(share=0.1), clipping(radius=1)."""
 
     name = "fadas"
     sends = "delta"
@@ -93,6 +98,7 @@ class Fadas(Standard):
             raise InvalidInput(f"fadas: threshold must not be negative, got {self.threshold}")
         if self.dispatch not in ("idle", "routed"):
             raise InvalidInput(f"fadas: dispatch must be idle or routed, got '{self.dispatch}'")
+        combination(self.combine)
 
     @property
     def server_memory(self) -> str:
@@ -110,13 +116,14 @@ class Fadas(Standard):
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Put the update into the buffer; when the buffer is full, step."""
-        delta = arrival.update.as_delta()
-        total = delta if state.total is None else state.total + delta
+        rule = combination(self.combine)
+        held = rule.add(state.held, arrival.update.as_delta(), 1.0)
         stalest = max(state.stalest, state.version - arrival.sent.version)
         if state.gathered + 1 < self.size:
-            return state._replace(total=total, gathered=state.gathered + 1, stalest=stalest), Info()
+            return state._replace(held=held, gathered=state.gathered + 1, stalest=stalest), Info()
         eta = self.step_size(stalest, arrival.update.step_size)
-        return self._step(state, total / self.size, eta), Info()
+        vector, share = rule.combined(held, self.size, state.last)
+        return self._step(state, vector * share, eta)._replace(last=vector if rule.follows else None), Info()
 
     def _step(self, state: State, update: Tensor, eta: float) -> State:
         mean = torch.lerp(update, state.mean, self.beta1)
