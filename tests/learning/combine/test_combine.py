@@ -125,7 +125,9 @@ def test_a_buffered_method_with_a_combination_has_all_properties_of_an_algorithm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("combine", ["median", "clipping(radius=1, rounds=2)"])
-@pytest.mark.parametrize("made", [Fadas(size=3, server_step_size=0.1), Ca2fl(size=3), AsGrad(wait=3)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "made", [Fadas(size=3, server_step_size=0.1), Ca2fl(size=3), AsGrad(wait=3)], ids=lambda one: one.name
+)
 def test_the_others_have_them_too(made, combine):
     check_algorithm(replace(made, combine=combine))
 
