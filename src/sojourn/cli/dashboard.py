@@ -23,6 +23,7 @@ ThePage = Annotated[
 def dashboard(
     run: Annotated[Path, typer.Argument(help="Folder of a live run or of simulated training.", show_default=False)],
     port: Port = PORT,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
     """Show a run as a live page in the browser, on this machine alone.
 
@@ -35,14 +36,18 @@ def dashboard(
     Examples:
     - `sojourn dashboard live/`
 
-    - `sojourn dashboard run/ --port 8080`
+    - `sojourn dashboard run/ --port 8080 --open`
 
     """
+    import webbrowser
+
     from sojourn.dashboards import dashboard as shown
 
     with shown(run, port) as page:
         announce(page.address, page.token_file)
         say("Ctrl-C ends the page; the run is not touched", err=True)
+        if open_it:
+            webbrowser.open(page.address)
         page.wait()
 
 

@@ -13,7 +13,7 @@ from sojourn.report.live_page.state import State
 from sojourn.report.web.serving import THREAD, event
 from sojourn.watched import ENDED, Watched
 
-EVERY = 1.0  # seconds between two looks
+EVERY, MANY = 1.0, 200  # seconds between two looks; twice as many if there are more clients than that
 MOMENT = 0.25  # seconds between two checks whether the server stops
 
 
@@ -32,7 +32,8 @@ class Hub:
     """The state of a run, and what its readers are told."""
 
     def __init__(self, watched: Watched, stopping: threading.Event, every: float = EVERY) -> None:
-        self.state, self.stopping, self.every = State(watched), stopping, every
+        self.state, self.stopping = State(watched), stopping
+        self.every = every if watched.described.group.size <= MANY else 2 * every
         self._looker = ThreadPoolExecutor(1, THREAD)
         self._lock = threading.Lock()
         self._last: Message | None = None
