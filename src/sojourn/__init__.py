@@ -35,6 +35,7 @@ _HOME = {
     "transient": "timing.simulate.transient",
     "train": "facade",
     "serve": "facade",
+    "dashboard": "dashboards",
     "tune": "facade",
     "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from sojourn.availability import Availability as Availability
     from sojourn.calibration import Calibration as Calibration
     from sojourn.constants import Constants as Constants
+    from sojourn.dashboards import dashboard as dashboard
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile

@@ -1,0 +1,48 @@
+import http.client
+import logging
+
+import pytest
+
+from report.web.a_page import POLICY, TOKEN, app
+from sojourn.errors import InvalidInput
+from sojourn.report.web.serving import Serving, listening
+
+
+def _asked(port, path, **headers):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        line.request("GET", path, headers=headers)
+        answer = line.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        line.close()
+
+
+def test_a_page_is_served_on_this_machine_alone_and_its_port_is_free_afterwards():
+    with Serving(app, TOKEN, POLICY) as page:
+        assert page.address == f"http://127.0.0.1:{page.port}/"
+        assert TOKEN.value not in page.address
+        assert _asked(page.port, "/") == (200, "hello")
+        assert _asked(page.port, "/secret", Authorization=f"Bearer {TOKEN.value}") == (200, "secret")
+        assert _asked(page.port, "/", Host="evil.example")[0] == 421
+    listening(page.port).close()
+
+
+def test_nothing_about_requests_is_logged(caplog, capfd):
+    with caplog.at_level(logging.DEBUG), Serving(app, TOKEN, POLICY) as page:
+        _asked(page.port, "/secret", Authorization=f"Bearer {TOKEN.value}")
+        _asked(page.port, "/secret", Authorization="Bearer wrong")
+    said = "".join(capfd.readouterr()) + caplog.text
+    assert TOKEN.value not in said
+    assert "/secret" not in said
+
+
+def test_a_port_that_is_taken_is_refused_in_a_sentence():
+    with Serving(app, TOKEN, POLICY) as page, pytest.raises(InvalidInput, match=f"at port {page.port}.*another port"):
+        Serving(app, TOKEN, POLICY, page.port)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, True, 1.5])
+def test_a_port_that_is_no_port_is_refused(port):
+    with pytest.raises(InvalidInput, match="a port must be a whole number"):
+        listening(port)
