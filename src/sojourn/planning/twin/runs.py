@@ -27,6 +27,7 @@ from sojourn.types import Floats, Integers
 EXACT = 20_000  # up to this many updates each one is followed
 TURNS = 10  # a window of a longer run is at least this many times the tasks in flight
 BLOCKS = 8  # blocks of the time
+STRETCHES = 8  # most stretches of a block, if the step size falls
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ class Run:
     """Number of updates of the simulated fleet within the time; larger than that of `updates` for a long run."""
     shares: Floats | None = None
     """Each client's share of all updates, if it is known."""
+    stretches: int = STRETCHES
+    """Most stretches of a block in a long run."""
 
 
 @dataclass(eq=False)
@@ -77,6 +80,8 @@ class Runs:
     seed: int = 0
     most: int | None = None
     """Most clients to simulate; None = as many as needed."""
+    stretches: int = STRETCHES
+    """Most stretches of a block in a long run."""
     _timings: dict[Any, Timing] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> list[Run]:
@@ -132,7 +137,7 @@ class Runs:
             concurrency=timing.scenario.dispatcher.wait or timing.small.plan.concurrency,
             share=timing.small.share,
         )
-        return Run(updates, server, timing.small, schedule, self.time, number, timing.shares)
+        return Run(updates, server, timing.small, schedule, self.time, number, timing.shares, self.stretches)
 
 
 def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
