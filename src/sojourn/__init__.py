@@ -35,6 +35,8 @@ _HOME = {
     "transient": "timing.simulate.transient",
     "train": "facade",
     "serve": "facade",
+    "dashboard": "dashboards",
+    "Dashboard": "dashboards",
     "tune": "facade",
     "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
     from sojourn.errors import UnwritableFile as UnwritableFile
+    from sojourn.dashboards import Dashboard as Dashboard
+    from sojourn.dashboards import dashboard as dashboard
     from sojourn.experiments.observe import observe as observe
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run

@@ -141,6 +141,7 @@ def serve(
     overwrite: bool = False,
     stop: threading.Event | None = None,
     callbacks: Sequence[Any] = (),
+    dashboard: int | None = None,
     **run: Any,
 ) -> Run:
     """Serve a live run to clients that dial in, or that are started on Ray, and return the finished Run.
@@ -166,7 +167,10 @@ def serve(
     - `calibration`: a calibration file, with which these plans choose among policies
     - `stop`: an event that ends the run early; it can then be resumed. Ctrl-C does the same
     - `callbacks`: what is told of the run while it goes on, as for `train`
+    - `dashboard`: port on 127.0.0.1 of a page that shows the run and can pause, plan again and stop it; its token is in
+      `dashboard.token` in the folder
     """
+    from sojourn.dashboards import beside, check_port
     from sojourn.live.serve import open_server
     from sojourn.live.serve import serve as to_its_end
     from sojourn.live.settings import ServerFile
@@ -189,12 +193,10 @@ def serve(
         replan=replan,
         calibration=None if calibration is None else str(calibration),
     )
+    check_port(dashboard)
     opened = open_server(config, file, resume, report=_warn_of_callback, overwrite=overwrite, callbacks=callbacks)
-    if stop is not None:
-        to_its_end(opened, file, stop)
-    else:
-        with noted(twice=True) as halt:
-            to_its_end(opened, file, halt)
+    with opened, noted(twice=True) if stop is None else nullcontext(stop) as halt, beside(opened, halt, dashboard):
+        to_its_end(opened, file, halt)
     return Run(Path(folder), False)
 
 

@@ -90,3 +90,15 @@ def _put(work: Path, place: Path, old: Path) -> None:
             raise
     if stop.is_set():
         raise KeyboardInterrupt
+
+
+def in_use(lock: Path) -> bool:
+    """Whether a process holds a lock, by the system's list of locks, so that the lock is not touched; False where there
+    is no such list.
+    """
+    try:
+        inode = os.stat(lock).st_ino
+        lines = Path("/proc/locks").read_text("utf-8").splitlines()
+    except OSError:
+        return False
+    return any(words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode) for words in map(str.split, lines))

@@ -8,6 +8,7 @@ from typer.core import TyperCommand
 
 from sojourn.cli.formats import format_options, one_format
 from sojourn.cli.old_flags import refuse_old
+from sojourn.dashboards import PORT
 
 WORDS = "sojourn.words"  # where a command finds what the user typed after `sojourn`
 
@@ -55,13 +56,19 @@ def _groups(ctx: click.Context) -> list[str]:
 
 
 def _with_folder(args: list[str]) -> list[str]:
-    """Turn `--pictures` without a folder into `--pictures=`, so that it does not take the next flag for its folder.
+    """Turn `--pictures` without a folder into `--pictures=`, so that it does not take the next flag for its folder; and
+    `--dashboard` without a port into one with the usual port.
 
     >>> _with_folder(["--pictures", "--json"]), _with_folder(["--pictures", "dir"]), _with_folder([])
     (['--pictures=', '--json'], ['--pictures', 'dir'], [])
+    >>> _with_folder(["--dashboard", "fleet.csv"]), _with_folder(["--dashboard", "0"])
+    (['--dashboard=7734', 'fleet.csv'], ['--dashboard', '0'])
     """
     following = [*args[1:], "--"]
-    return [
-        "--pictures=" if word == "--pictures" and after.startswith("-") else word
-        for word, after in zip(args, following, strict=False)
-    ]
+    return [_with_value(word, after) for word, after in zip(args, following, strict=False)]
+
+
+def _with_value(word: str, after: str) -> str:
+    if word == "--pictures" and after.startswith("-"):
+        return "--pictures="
+    return f"--dashboard={PORT}" if word == "--dashboard" and not after.lstrip("-").isdecimal() else word

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, TheCallbacks
+from sojourn.cli.dashboard import ThePage, announce
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import plural, say
+from sojourn.dashboards import check_port
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.run.config import keys
 
@@ -52,6 +55,7 @@ def server(
     resume: Resume = False,
     overwrite: Overwrite = False,
     callback: TheCallbacks = None,
+    dashboard: ThePage = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve a live run: clients dial in, get tasks, and send their updates.
@@ -65,11 +69,14 @@ def server(
 
     - `sojourn live server server.toml --resume`
 
+    - `sojourn live server server.toml --dashboard`
+
     """
     _check_packages("any")
     from sojourn.live.farewell import finished
     from sojourn.live.settings import ServerFile, read_file
 
+    check_port(dashboard)
     given = {"out": None if out is None else str(out), "address": address, "replan": replan}
     file, run = read_file(ServerFile, config, {key: value for key, value in given.items() if value is not None}, {})
     _check_packages(file.engine)
@@ -85,8 +92,10 @@ def server(
     say(f"serving {_where(opened, file)}, run in {file.out}", err=True)
     if file.engine == "grpc":
         say(f"tasks go out once {plural(opened.loop.limits.begin_with, 'client')} joined", err=True)
-    again = shlex.join(["sojourn", "live", "server", str(config), "--resume", *_repeated(callback or ())])
-    _serve("live server", opened, file, again, as_json)
+    again = shlex.join(
+        ["sojourn", "live", "server", str(config), "--resume", *_repeated(callback or ()), *_shown(dashboard)]
+    )
+    _serve("live server", opened, file, again, as_json, dashboard=dashboard)
 
 
 def client(
@@ -152,6 +161,7 @@ def local(
     ] = None,
     callback: TheCallbacks = None,
     replan: Replan = None,
+    dashboard: ThePage = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole federation on this machine: a server, and processes with its clients.
@@ -168,12 +178,15 @@ def local(
 
     - `sojourn live local fleet.csv --time 30s --data digits --out live/ --engine ray --processes 4`
 
+    - `sojourn live local fleet.csv --time 30s --data digits --out live/ --dashboard`
+
     - `sojourn live local --out live/ --resume`
 
     """
     from sojourn.learning.run.config import TrainConfig
     from sojourn.learning.run.run_config import config_of
 
+    check_port(dashboard)
     if resume and "fleet" not in given:
         run = config_of(out, given, trust)
     elif "fleet" in given:
@@ -181,7 +194,7 @@ def local(
     else:
         raise InvalidInput("a run needs a fleet, got none; name a fleet file, or --resume a run in --out")
     file = _local_file(out, processes, pace, engine, cluster, durable, metrics_port, callback or [], replan)
-    _run_here(run, file, processes, pace, resume, overwrite, as_json)
+    _run_here(run, file, processes, pace, resume, overwrite, dashboard, as_json)
 
 
 def _local_file(
@@ -209,7 +222,14 @@ def _local_file(
 
 
 def _run_here(
-    run: "TrainConfig", file: "ServerFile", processes: int, pace: bool, resume: bool, overwrite: bool, as_json: bool
+    run: "TrainConfig",
+    file: "ServerFile",
+    processes: int,
+    pace: bool,
+    resume: bool,
+    overwrite: bool,
+    dashboard: int | None,
+    as_json: bool,
 ) -> None:
     """Run a whole federation; over gRPC with processes of its own, on Ray with actors."""
     _check_packages(file.engine)
@@ -220,11 +240,12 @@ def _run_here(
     opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite)
     clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
     with clients as alive:
-        _serve("live local", opened, file, _again(file, processes, pace), as_json, alive)
+        again = shlex.join([*_again(file, processes, pace), *_shown(dashboard)])
+        _serve("live local", opened, file, again, as_json, alive, dashboard)
 
 
-def _again(file: "ServerFile", processes: int, pace: bool) -> str:
-    """Return the command that goes on with a local run."""
+def _again(file: "ServerFile", processes: int, pace: bool) -> list[str]:
+    """Return the words of the command that goes on with a local run."""
     from sojourn.live.settings import AUTO
 
     words = ["sojourn", "live", "local", "--out", file.out, "--resume"]
@@ -233,8 +254,12 @@ def _again(file: "ServerFile", processes: int, pace: bool) -> str:
     words += ["--processes", str(processes)] if processes != PROCESSES else []
     words += ([] if pace else ["--no-pace"]) + ([] if file.durable else ["--no-durable"])
     words += ["--replan", str(file.replan)] if file.replan != AUTO else []
-    words += _repeated(file.callbacks)
-    return shlex.join(words)
+    return words + _repeated(file.callbacks)
+
+
+def _shown(dashboard: int | None) -> list[str]:
+    """Return the flags of the page, for a command that goes on with the run."""
+    return [] if dashboard is None else ["--dashboard", str(dashboard)]
 
 
 def _repeated(callbacks: Iterable[str]) -> list[str]:
@@ -265,14 +290,20 @@ def _say_advised(config: "TrainConfig") -> None:
 
 
 def _serve(
-    verb: str, run: "LiveRun", file: "ServerFile", again: str, as_json: bool, alive: Callable[[], None] = lambda: None
+    verb: str,
+    run: "LiveRun",
+    file: "ServerFile",
+    again: str,
+    as_json: bool,
+    alive: Callable[[], None] = lambda: None,
+    dashboard: int | None = None,
 ) -> None:
     """Run to the end, with a bar on a terminal; say how to go on if it was stopped."""
     from sojourn.cli.show import print_json
     from sojourn.interrupts import noted
     from sojourn.live.serve import serve
 
-    with noted(twice=True) as stop, _bar() as bar:
+    with run, noted(twice=True) as stop, _page(run, stop, dashboard), _bar() as bar:
 
         def watch(run: "LiveRun") -> None:
             if not stop.is_set():  # Ctrl-C ends the clients too
@@ -298,6 +329,17 @@ def _serve(
     if not complete:
         say(f"stopped after {run.server.received:,} updates; continue with: {again}", err=True)
         raise typer.Exit(130)
+
+
+@contextmanager
+def _page(run: "LiveRun", stop: threading.Event, port: int | None) -> Iterator[None]:
+    """Show the run as a page, and say where."""
+    from sojourn.dashboards import beside
+
+    with beside(run, stop, port) as page:
+        if page is not None:
+            announce(page.address, page.token.file)
+        yield
 
 
 def _say(facts: Mapping[str, Any]) -> None:

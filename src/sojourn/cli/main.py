@@ -18,6 +18,7 @@ from sojourn.cli.analyze import analyze
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.command import Command, WithoutTables
 from sojourn.cli.compare import compare
+from sojourn.cli.dashboard import dashboard
 from sojourn.cli.fit import fit
 from sojourn.cli.live import live
 from sojourn.cli.plan import plan
@@ -53,6 +54,7 @@ app.command(cls=Command)(compare)
 app.command(cls=Command)(sweep)
 app.command(cls=Command)(algorithms)
 app.command(cls=WithoutTables)(replay)
+app.command(cls=WithoutTables)(dashboard)
 app.command(cls=Command)(reproduce)
 app.add_typer(live)
 

@@ -1,7 +1,8 @@
 """`sojourn train`: train on a simulated clock, from flags or a TOML file, and store the run in a folder."""
 
 import shlex
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +11,10 @@ import typer
 
 from sojourn.cli.arguments import AsJson, Figure, OwnPictures, TheCallbacks, pictures_in, singly
 from sojourn.cli.cell_options import Seconds, check_pace
+from sojourn.cli.dashboard import ThePage, announce
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import say, say_weights
+from sojourn.dashboards import check_port
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
 from sojourn.learning.run.config import callbacks_in, keys
@@ -56,6 +59,7 @@ def train(
     figure: Figure = "panels",
     callback: TheCallbacks = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="The same as `--callback tensorboard`.")] = False,
+    dashboard: ThePage = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model as the federation would, on a simulated clock.
@@ -69,6 +73,8 @@ def train(
 
     - `sojourn train fleet.csv --trace trace.parquet --data digits --out run/`
 
+    - `sojourn train fleet.csv --plan plan.json --data digits --out run/ --dashboard`
+
     - `sojourn train --config run.toml --out run/ --resume`
 
     """
@@ -78,6 +84,9 @@ def train(
 
     if find_spec("torch") is None:
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
+    check_port(dashboard)
+    if dashboard is not None and seeds is not None:
+        raise InvalidInput("--dashboard shows one run, got --seeds; call sojourn dashboard with the folder of a seed")
     between = check_pace(None, checkpoint_seconds)
     drawn, alone = pictures_in(pictures, out), singly(figure)
     many = None if seeds is None else whole("seeds", seeds)
@@ -96,7 +105,8 @@ def train(
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
-        attempt(_train, runs, between, diverged if several else None)
+        with _page(out, dashboard):
+            attempt(_train, runs, between, diverged if several else None)
         if drawn is not None:
             attempt(_draw, runs, out, drawn, alone)
         outcomes = [run.outcome for run in runs]
@@ -110,6 +120,19 @@ def train(
         again = shlex.join(["sojourn", "train", "--resume", "--out", str(out), *code])
         say(f"interrupted after {done} updates; continue with: {again}", err=True)
         raise typer.Exit(130)
+
+
+@contextmanager
+def _page(folder: Path, port: int | None) -> Iterator[None]:
+    """Show the run as a page while it trains, and say where."""
+    from sojourn.dashboards import dashboard
+
+    if port is None:
+        yield
+        return
+    with dashboard(folder, port) as page:
+        announce(page.address, page.token_file)
+        yield
 
 
 def _configs(

@@ -11,10 +11,11 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.live.attached_numbers import AttachedNumbers
-from sojourn.live.folder_view import RUNNING, FolderView, view
+from sojourn.live.folder_view import FolderView, view
 from sojourn.live.seen import RECENT, Seen, frame
 from sojourn.shown import quoted
 from sojourn.trace import APPLIED, FATES, IN_FLIGHT, Trace
+from sojourn.watched import RUNNING
 
 
 class Attached(Seen):

@@ -9,9 +9,9 @@ from urllib.request import urlopen
 import numpy as np
 
 from sojourn.errors import SojournError
-from sojourn.live.folder_view import RUNNING
 from sojourn.live.monitor import PREFIX
 from sojourn.live.seen import RECENT, Seen, frame
+from sojourn.watched import RUNNING
 
 PATIENCE = 5.0  # seconds that the port may take to answer
 SAMPLES = 100_000  # looks that are remembered

@@ -5,7 +5,6 @@ replaces manifests while they are read; it keeps the last two, and a reader that
 """
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +15,14 @@ import numpy as np
 
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import LOCK, no_links, read_bytes, read_json
+from sojourn.folders import in_use
 from sojourn.live.journal import CHECKPOINTS, ROW, ROWS
 from sojourn.trace import COLUMNS, IN_FLIGHT, Trace
+from sojourn.watched import ENDED, KILLED, RUNNING, STOPPED
 
 TRIES = 20
 PAUSE = 0.05  # seconds between two tries
 RECENT = 10.0  # seconds since a file was written within which a server counts as running
-RUNNING, STOPPED, KILLED, ENDED = "running", "stopped", "killed", "ended"
 MOST_LOG = 2**28  # bytes
 
 
@@ -65,8 +65,7 @@ def _ended(folder: Path) -> FolderView:
 
 
 def _going(folder: Path) -> FolderView:
-    manifests = sorted((folder / CHECKPOINTS).glob("*.json"))
-    tree = _Tree(folder / CHECKPOINTS, read_json(manifests[-1], "manifest")["tree"])
+    tree = Manifest.last(folder / CHECKPOINTS)
     rows = _rows(folder / ROWS, int(tree["rows"]))
     flying = _flying(tree.array("flying"), tree.array("flying_at"))
     table = np.concatenate([rows, flying])
@@ -75,7 +74,7 @@ def _going(folder: Path) -> FolderView:
     metadata = {"origin": "live", "prob": "estimated", "recorded_until": tree["time"], "names": facts.get("names", {})}
     trace = Trace(**{key: np.ascontiguousarray(table[key]) for key in COLUMNS}, metadata=metadata)
     log = _log(folder)
-    return FolderView(_state(folder, log), float(tree["time"]), trace, facts, log)
+    return FolderView(state_of(folder, log[-1] if log else {}), float(tree["time"]), trace, facts, log)
 
 
 def _rows(path: Path, many: int) -> np.ndarray[Any, Any]:
@@ -96,20 +95,36 @@ def _flying(tasks: Any, times: Any) -> np.ndarray[Any, Any]:
     return rows
 
 
-class _Tree:
+class Manifest:
     """The tree of a manifest, of which a few small parts are read; models are not."""
 
     def __init__(self, folder: Path, plain: Any) -> None:
         self.folder, self.values = folder, dict(plain["map"])
+
+    @classmethod
+    def last(cls, folder: Path) -> "Manifest":
+        """Return the last one in a folder of checkpoints."""
+        manifests = sorted(folder.glob("*.json"))
+        return cls(folder, read_json(manifests[-1], "manifest")["tree"])
 
     def __getitem__(self, key: str) -> Any:
         return _plain(self.values[key])
 
     def array(self, key: str) -> Any:
         """Return a tensor as an array."""
+        return self._array(self.values[key])
+
+    def arrays(self, *path: str) -> dict[str, Any] | None:
+        """Return the tensors below a path of keys, by name; None = there is nothing."""
+        found: Any = {"map": list(self.values.items())}
+        for key in path:
+            found = None if found is None else dict(found["map"]).get(key)
+        return None if found is None else {key: self._array(value) for key, value in found["map"]}
+
+    def _array(self, value: Any) -> Any:
         from safetensors import safe_open
 
-        file, name = self.values[key]["tensor"]
+        file, name = value["tensor"]
         if Path(file).name != file:
             raise ValueError(f"it names the file {file!r}, which does not belong to a checkpoint")
         with safe_open(self.folder / file, framework="np") as tensors:
@@ -137,20 +152,10 @@ def _log(folder: Path) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
-def _state(folder: Path, log: tuple[Mapping[str, Any], ...]) -> str:
-    """Return whether the server runs, without touching its lock."""
-    if log and log[-1]["what"] == "stopped":
+def state_of(folder: Path, last: Mapping[str, Any]) -> str:
+    """Return whether the server runs, without touching its lock; `last` is the last entry of its log."""
+    if last.get("what") == "stopped":
         return STOPPED
     files = [folder / ROWS, folder / "log.jsonl", folder / CHECKPOINTS]
     newest = max(path.stat().st_mtime for path in files if path.exists())
-    return RUNNING if _locked(folder / LOCK) or time.time() - newest < RECENT else KILLED
-
-
-def _locked(path: Path) -> bool:
-    """Whether a process holds a lock, by the system's list of locks; False where there is no such list."""
-    try:
-        inode = os.stat(path).st_ino
-        lines = Path("/proc/locks").read_text("utf-8").splitlines()
-    except OSError:
-        return False
-    return any(words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(inode) for words in map(str.split, lines))
+    return RUNNING if in_use(folder / LOCK) or time.time() - newest < RECENT else KILLED

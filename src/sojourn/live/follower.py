@@ -5,7 +5,8 @@ A plan is worked out again
 - at set intervals;
 - when a mean time leaves the interval that it had when the plan was made: a client's own, or that of a group;
 - when the speeds of an unknown fleet are known: half of the clients present have sent 3 updates each;
-- when the means of a quarter of the clients are known from three times as many tasks as when the plan was made.
+- when the means of a quarter of the clients are known from three times as many tasks as when the plan was made;
+- when somebody asks for it.
 
 After a change there is at least one update per client present before the next one. A new plan with the same decisions
 and with promises within 2% of those in force is not worth a change: the run keeps its plan, and what it has counted.
@@ -75,6 +76,7 @@ class Follower:
         self._pool = pool or ThreadPoolExecutor(1, "planner")
         self._asked: tuple[Asked, Future[Found]] | None = None
         self._pause, self._noted = 0.0, 0
+        self._wanted = False  # whether somebody has asked for a plan
         self._in_force: dict[str, Any] = {}
 
     def note(self, client: int, service: float, travel: float) -> None:
@@ -82,18 +84,31 @@ class Follower:
         self.speeds.note(client, service, travel)
         self._noted += 1
 
+    def ask(self) -> None:
+        """Work out a plan at the next look, due or not."""
+        self._wanted = True
+
     def look(self, now: Moment) -> tuple[Found, str] | None:
         """Return a new plan and its reason if there is one to take effect now; begin to work one out if it is due."""
         if self._asked is not None:
             return self._answer(now) if self._asked[1].done() else None
-        if self._noted * LOOKS < now.present.sum():
+        if self._noted * LOOKS < now.present.sum() and not self._wanted:
             return None
         self._noted = 0
         reason = self._due(now)
+        if self._wanted:
+            self._wanted, reason = False, self._asked_for()
         if reason is not None:
             means, ages = self.speeds.known, now.ages()
             work = self._pool.submit(self.planner.find, means, ages, now.present.copy(), self._left(now))
             self._asked = Asked(reason, means, time.monotonic()), work
+        return None
+
+    def _asked_for(self) -> str | None:
+        """Return the reason of a plan that somebody asks for; None = no speed is known yet, which the log says."""
+        if self.planner.told.known or self.speeds.known.tasks.any():
+            return "asked for"
+        self.kept("no plan", "asked for; no client has sent an update yet")
         return None
 
     def close(self) -> None:

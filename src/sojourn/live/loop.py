@@ -29,6 +29,7 @@ from sojourn.learning.replay.server import Diverged, Pinned, Server
 from sojourn.learning.replay.timeline import Ended
 from sojourn.learning.storable import check
 from sojourn.live.chooser import Chooser, InForce
+from sojourn.live.controls import Controls
 from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName
 from sojourn.live.follower import Follower, Moment
 from sojourn.live.journal import ROW, Commit, Journal
@@ -120,6 +121,10 @@ class Loop:
         self.names: dict[str, int] = {}
         self.resumes: list[dict[str, Any]] = []
         self.follower = follower
+        self.controls = Controls()
+        self._paused = False
+        if follower is not None:
+            self.controls.never_replans = None
         self.plans: list[dict[str, Any]] = []
         """The plans so far: when each took effect, and what it promises; empty = the plan never changes."""
         self.force: InForce | None = None  # None = the plan of the beginning
@@ -156,6 +161,7 @@ class Loop:
             event = self.engine.receive(self._timeout())
             finisher = None if event is None else self.handle(event)
             self._give_up()
+            self._heed()
             self._follow()
             self._fill(finisher)
             self._save()
@@ -184,6 +190,15 @@ class Loop:
         self.journal.flush()
         self._commit()
         self.journal.flush()
+
+    def _heed(self) -> None:
+        """Do what people have asked for."""
+        if self.controls.paused != self._paused:
+            self._paused = self.controls.paused
+            self._report("paused" if self._paused else "went on", {"received": self.server.received})
+        if self.controls.planning and self.follower is not None:
+            self.controls.planning = False
+            self.follower.ask()
 
     # plans
 
@@ -235,6 +250,8 @@ class Loop:
 
     def _fill(self, finisher: int | None) -> None:
         """Send tasks until C are in flight, or no client present has room."""
+        if self._paused:
+            return
         if not self._begun:
             if int(self.chooser.present.sum()) < self.limits.begin_with:
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.live.folder_view import RUNNING
+from sojourn.watched import RUNNING
 
 PARTS = ("state", "time", "updates", "throughput", "staleness")
 RECENT = 30.0  # seconds of the run over which the present throughput is measured

@@ -24,7 +24,7 @@ steady ones after 2 to 4. While nothing changes, a fleet of five to ten exponent
 in 3,000 looks. It costs a plan that is made of fewer tasks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,10 +219,13 @@ class Speeds:
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take over the state of a snapshot."""
-        mine = self._arrays()
-        check(tree, dict.fromkeys(mine, Tensor))
-        for key, one in mine.items():
-            one[:] = tree[key].numpy()
+        check(tree, dict.fromkeys(self._arrays(), Tensor))
+        self.take({key: one.numpy() for key, one in tree.items()})
+
+    def take(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+        """Take over a state that was read as arrays."""
+        for key, one in self._arrays().items():
+            one[:] = arrays[key]
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
         return {**self._sums, "last": self._last, "varied": self._varied, "compared": self._compared}

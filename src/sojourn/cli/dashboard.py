@@ -1,0 +1,55 @@
+"""`sojourn dashboard`: the live page of a run, by its folder."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.show import say
+from sojourn.dashboards import PORT
+
+Port = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 = any that is free.")]
+ThePage = Annotated[
+    int | None,
+    typer.Option(
+        "--dashboard",
+        metavar="[PORT]",
+        help=f"Show the run as a page on 127.0.0.1, at this port ({PORT} if none is given; 0 = any that is free).",
+    ),
+]
+
+
+def dashboard(
+    run: Annotated[Path, typer.Argument(help="Folder of a live run or of simulated training.", show_default=False)],
+    port: Port = PORT,
+) -> None:
+    """Show a run as a live page in the browser, on this machine alone.
+
+    The run may be going, stopped or ended: live, or simulated training. Its folder is only read, so the page can be
+    opened beside any run. It shows the network, staleness and throughput against what exact theory promises, accuracy
+    and loss, estimated speeds, changes of the plan, and faults. Ctrl-C ends it, and leaves the run alone.
+
+    The page asks for a token. It is in a file that only you can read, whose name is printed.
+
+    Examples:
+    - `sojourn dashboard live/`
+
+    - `sojourn dashboard run/ --port 8080`
+
+    """
+    from sojourn.dashboards import dashboard as shown
+
+    with shown(run, port) as page:
+        announce(page.address, page.token_file)
+        say("Ctrl-C ends the page; the run is not touched", err=True)
+        page.wait()
+
+
+def announce(address: str, token_file: Path) -> None:
+    """Say where a page is, and where its token; the token itself is shown to a person at a terminal alone."""
+    say(f"page: {address}", err=True)
+    said = f"its token is in {token_file}"
+    if sys.stderr.isatty():  # never into a file, which may be a log
+        said += f": {token_file.read_text('ascii').strip()}"
+    say(said, err=True)

@@ -1,0 +1,130 @@
+"""Dashboards: live pages of runs, of this process or by their folders. Here the rooms `live` and `report` meet."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sojourn.live.run import LiveRun
+    from sojourn.report.web.serving import Serving
+    from sojourn.report.web.tokens import Token
+    from sojourn.watched import Watched
+
+PORT = 7734
+
+
+class Dashboard:
+    """A live page that is served until `stop`, or during a `with` block.
+
+    `address` is where the page is, and `token_file` holds the token that the page asks for: readable by its owner
+    alone, and never part of the address.
+    """
+
+    def __init__(self, watched: "Watched", port: int = 0) -> None:
+        from sojourn.report.web.tokens import passing_token
+
+        self._held = passing_token()
+        token = self._held.__enter__()
+        try:
+            self._serving = _served(watched, token, port).start()
+        except BaseException:
+            self._held.__exit__(None, None, None)
+            raise
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return self._serving.address
+
+    @property
+    def token_file(self) -> Path:
+        """The file with the token."""
+        return self._serving.token.file
+
+    def wait(self) -> None:
+        """Serve until Ctrl-C."""
+        self._serving.wait()
+
+    def stop(self) -> None:
+        """Stop serving, and remove the token."""
+        self._serving.stop()
+        self._held.__exit__(None, None, None)
+
+    def __enter__(self) -> "Dashboard":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Dashboard at {self.address}, token in {self.token_file}>"
+
+
+def dashboard(folder: str | Path, port: int = 0) -> Dashboard:
+    """Show the run in a folder as a page on 127.0.0.1, and return the Dashboard; the run may still be going.
+
+    The folder is that of a live run or of simulated training. It is only read, and no lock is taken. `port` is where
+    the page is served (0 = any that is free). Use it in a `with` block, or call `stop` at the end:
+
+        with sojourn.dashboard("live/") as page:
+            print(page.address, page.token_file)
+            page.wait()
+    """
+    return Dashboard(watched_in(folder), port)
+
+
+def watched_in(folder: str | Path) -> "Watched":
+    """Return the run in a folder, live or simulated, to be watched."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise InvalidInput(f"there is no folder {folder}; name the folder of sojourn live or of sojourn train")
+    if (place / "rows.bin").exists():
+        from sojourn.live.watched_folder import WatchedFolder
+
+        return WatchedFolder(place)
+    from sojourn.report.live_page.training import WatchedTraining
+
+    return WatchedTraining(place)
+
+
+def check_port(port: int | None) -> None:
+    """Refuse a page that could not be served, before any work is done."""
+    if port is None:
+        return
+    from sojourn.report.web.serving import listening, need_libraries
+
+    need_libraries()
+    listening(port).close()
+
+
+@contextmanager
+def beside(run: "LiveRun", stop: threading.Event, port: int | None) -> Iterator["Serving | None"]:
+    """Show a live run of this process during the block, with controls; without a port nothing is shown.
+
+    The token lies in the run's folder. It is used again by the server that resumes the run, so that open pages come
+    back by themselves, and is removed when the run has ended.
+    """
+    if port is None:
+        yield None
+        return
+    from sojourn.live.watched_run import WatchedRun
+    from sojourn.report.web.tokens import forget, token_in
+
+    token = token_in(run.folder)
+    with _served(WatchedRun(run, stop), token, port) as serving:
+        yield serving
+    if (run.folder / "summary.json").exists():
+        forget(token)
+
+
+def _served(watched: Any, token: "Token", port: int) -> "Serving":
+    from sojourn.report.web.serving import need_libraries
+
+    need_libraries()
+    from sojourn.report.live_page.app import served
+
+    return served(watched, token, port)

@@ -1,0 +1,84 @@
+"""Hub: one look per second for all readers, and none while nobody reads. Looks are made outside the event loop."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from sojourn.errors import SojournError
+from sojourn.report.live_page.state import State
+from sojourn.report.web.serving import event
+from sojourn.watched import ENDED, Watched
+
+EVERY = 1.0  # seconds between two looks
+MOMENT = 0.1  # seconds between two checks whether the server stops
+
+
+class Message(NamedTuple):
+    """What readers are sent: the newest message of each kind, encoded once for all."""
+
+    number: int
+    about: bytes
+    now: bytes
+    version: int
+    """Of `about`."""
+    ended: bool
+
+
+class Hub:
+    """The state of a run, and what its readers are told."""
+
+    def __init__(self, watched: Watched, stopping: threading.Event, every: float = EVERY) -> None:
+        self.state, self.stopping, self.every = State(watched), stopping, every
+        self._lock = threading.Lock()
+        self._last: Message | None = None
+        self._looked = 0.0
+
+    def message(self, at_once: bool = False) -> Message:
+        """Return the newest message; look again if it is older than a moment. Called outside the event loop."""
+        with self._lock:
+            if self._last is None or at_once or time.monotonic() - self._looked >= 0.9 * self.every:
+                self._last = self._new(self._last)
+                self._looked = time.monotonic()
+            return self._last
+
+    def _new(self, last: Message | None) -> Message:
+        try:
+            found = self.state.look()
+        except (SojournError, OSError) as error:  # such as a folder that is gone
+            found = {"error": str(error)}
+        version = self.state.renamed
+        about = last.about if last is not None and last.version == version else _encoded("about", self.state.about)
+        now = _encoded("now", found)
+        number = 0 if last is None else last.number + (now != last.now)
+        return Message(number, about, now, version, found.get("state") == ENDED)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Give the whole run at once, and then what changes, until the server stops; at the end how it ended."""
+        version, number = -1, -1
+        while True:
+            over = self.stopping.is_set()
+            found = await asyncio.to_thread(self.message, over)
+            if found.version != version:
+                version = found.version
+                yield found.about
+            if found.number != number:
+                number = found.number
+                yield found.now
+            else:
+                yield b": still here\n\n"
+            if over:
+                yield event("bye", "{}")
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        until = time.monotonic() + self.every
+        while time.monotonic() < until and not self.stopping.is_set():
+            await asyncio.sleep(MOMENT)
+
+
+def _encoded(name: str, content: Any) -> bytes:
+    return event(name, json.dumps(content, separators=(",", ":"), allow_nan=False))

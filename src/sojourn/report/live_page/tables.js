@@ -1,0 +1,144 @@
+// The words and tables of the page. Whatever comes from the run is put in as text, never as HTML.
+const Tables = (() => {
+  const number = Charts.number, SVG = "http://www.w3.org/2000/svg";
+  const whole = value => value.toLocaleString("en");
+  const percent = value => value === null ? "–" : `${(100 * value).toFixed(1)}%`;
+
+  function fill(id, head, rows, caption) {
+    const table = document.getElementById(id);
+    const body = document.createElement("tbody"), top = document.createElement("thead"), first = top.insertRow();
+    for (const [name, kind] of head) {
+      const cell = document.createElement("th");
+      cell.scope = "col";
+      cell.textContent = name;
+      if (kind) cell.className = kind;
+      first.append(cell);
+    }
+    for (const row of rows) {
+      const line = body.insertRow();
+      row.forEach((value, place) => {
+        const cell = line.insertCell();
+        if (head[place][1]) cell.className = head[place][1];
+        if (value instanceof Node) cell.append(value);
+        else cell.textContent = value;
+      });
+    }
+    const said = document.createElement("caption");
+    said.textContent = caption;
+    table.replaceChildren(said, top, body);
+  }
+
+  function facts(about, now) {
+    const against = one => one.promised === null ? "no promise" : `${number(one.promised)} promised`;
+    const shown = [
+      [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
+      [Charts.duration(now.time), about.live ? "running" : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
+      [number(now.throughput.now), "updates per second now", against(now.throughput)],
+      [number(now.staleness.now), "mean staleness now", against(now.staleness)],
+      [number(now.judged.accuracy), "accuracy", ""],
+      [number(now.judged.test_loss), "test loss", ""],
+      [whole(now.flying), "tasks in flight", now.concurrency === null ? "" : `of ${whole(now.concurrency)}`],
+      [whole(now.present), "clients there", `of ${whole(about.count)}`],
+    ];
+    document.getElementById("facts").replaceChildren(...shown.map(([value, name, more]) => {
+      const box = document.createElement("div"), strong = document.createElement("b");
+      const said = document.createElement("span"), small = document.createElement("small");
+      box.className = "fact";
+      strong.textContent = value;
+      said.textContent = name;
+      small.textContent = more;
+      box.append(strong, said, small);
+      return box;
+    }));
+  }
+
+  function answer(about, now) {
+    const { updates, time, throughput, staleness, judged } = now;
+    const against = one => one.promised === null ? "" : ` (${number(one.promised)} promised)`;
+    const words = { running: "Running for", paused: "Paused after", stopped: "Stopped after", killed: "Killed after", ended: "Ended after" };
+    const clock = about.live ? Charts.duration(time) : `${Charts.duration(time)} of virtual time`;
+    const faults = Object.entries(now.faults).map(([kind, many]) => `${whole(many)} ${kind}`).join(", ");
+    const parts = [`${words[now.state]} ${clock}: ${whole(updates)} updates`];
+    if (throughput.now !== null) parts.push(`${number(throughput.now)} per second now${against(throughput)}`);
+    if (staleness.now !== null) parts.push(`mean staleness ${number(staleness.now)}${against(staleness)}`);
+    if (judged.accuracy !== null) parts.push(`accuracy ${number(judged.accuracy)}`);
+    else if (judged.test_loss !== null) parts.push(`test loss ${number(judged.test_loss)}`);
+    document.getElementById("answer").textContent = `${parts.join(", ")}. Faults: ${faults || "none"}.`;
+    document.getElementById("faults").textContent = faults ? `So far: ${faults}.` : "No task was lost, dropped or refused so far.";
+  }
+
+  function groups(now) {
+    const all = now.groups, head = [["group", ""], ["clients there", "number"], ["in service", "number"],
+      ["waiting", "number"], ["updates", "number"], ["share", "number"], ["promised", "number"],
+      ["staleness", "number"], ["promised", "number"]];
+    const rows = all.name.slice(0, 100).map((name, place) => [name, `${all.present[place]} of ${all.clients[place]}`,
+      whole(all.serving[place]), whole(all.waiting[place]), whole(all.updates[place]), percent(all.share[place]),
+      percent(all.share_promised[place]), number(all.staleness[place]), number(all.staleness_promised[place])]);
+    const more = all.name.length > 100 ? ` The first 100 of ${all.name.length} groups.` : "";
+    fill("groups", head, rows, `Share of updates and staleness since the plan in force took effect.${more}`);
+  }
+
+  function range(row, most) {  // an interval as a line, its mean as a dot, and what the fleet says as a mark
+    const drawing = document.createElementNS(SVG, "svg");
+    drawing.setAttribute("class", "range");
+    drawing.setAttribute("viewBox", "0 0 200 20");
+    drawing.setAttribute("aria-hidden", "true");
+    const at = value => Math.min(198, 2 + 196 * value / most);
+    const add = (name, values) => {
+      const part = document.createElementNS(SVG, name);
+      for (const [key, value] of Object.entries(values)) part.setAttribute(key, value);
+      drawing.append(part);
+    };
+    if (row.told !== null) add("line", { class: "told", x1: at(row.told), x2: at(row.told), y1: 1, y2: 19 });
+    if (row.mean !== null && row.low !== null) add("line", { x1: at(row.low), x2: at(row.high === null ? most : row.high), y1: 10, y2: 10 });
+    if (row.mean !== null) add("circle", { cx: at(row.mean), cy: 10, r: 4 });
+    return drawing;
+  }
+
+  function speeds(about, now) {
+    const rows = now.speeds.slice(0, 100);
+    const most = 1.15 * Math.max(1e-9, ...rows.flatMap(row => [row.mean, row.told, Math.min(row.high, 3 * row.mean)].filter(one => one !== null)));
+    const head = [[about.count > rows.length || about.count > 24 ? "group" : "client", ""], ["seconds per task", "number"],
+      ["95% interval", "number"], ["the fleet says", "number"], ["tasks", "number"], ["", ""]];
+    fill("speeds", head, rows.map(row => [row.name, number(row.mean), row.low === null ? "–" :
+      `${number(row.low)} to ${number(row.high)}`, number(row.told), String(Math.round(row.tasks)), range(row, most)]),
+      "Dot: the mean as estimated; line: its interval; mark: what the fleet says.");
+  }
+
+  function plans(now) {
+    const head = [["plan", "number"], ["at", "number"], ["updates before", "number"], ["tasks in flight", "number"],
+      ["per second", "number"], ["staleness", "number"], ["why", "why"]];
+    const rows = now.plans.slice().reverse().map(one => [String(one.number), Charts.duration(one.time), whole(one.step),
+      String(one.concurrency), number(one.throughput), number(one.staleness), one.reason]);
+    const many = now.plan_count, shown = rows.length < many ? `The newest ${rows.length} of ${many} plans` : "All plans";
+    fill("plans", head, rows, many ? `${shown}, the one in force first, and what each promises.` : "Theory promises nothing here.");
+  }
+
+  function events(now) {
+    const head = [["at", "number"], ["what", ""], ["client", ""], ["why", "why"]];
+    const clock = at => at === null ? "–" : new Date(1000 * at).toLocaleTimeString("en-GB");
+    const rows = now.events.slice().reverse().map(one => [clock(one.at), one.what, one.who === null ? "" : one.who, one.why]);
+    fill("events", head, rows, rows.length ? "The newest lines of the log." : "This run keeps no log.");
+  }
+
+  function notes(about) {
+    document.getElementById("notes").replaceChildren(...about.notes.map(one => {
+      const said = document.createElement("p");
+      said.className = "quiet";
+      said.textContent = one;
+      return said;
+    }));
+  }
+
+  function show(about, now) {
+    answer(about, now);
+    facts(about, now);
+    notes(about);
+    groups(now);
+    speeds(about, now);
+    plans(now);
+    events(now);
+  }
+
+  return { show };
+})();

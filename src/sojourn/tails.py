@@ -1,0 +1,108 @@
+"""Tails: the new part of files that grow, so that a long run is read once."""
+
+import csv
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PIECE = 2**26  # bytes that are read at once
+
+
+class Tail:
+    """The new bytes of a file. `anew` says that it was cut or replaced: then it begins again from the start."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._at, self._file, self.anew = path, 0, -1, False
+
+    def read(self, whole: int = 1, until: int | None = None) -> bytes:
+        """Return what is new, in multiples of `whole` bytes, up to byte `until` of the file."""
+        self.anew = False
+        try:
+            with self.path.open("rb") as file:
+                self._notice(file)
+                file.seek(self._at)
+                wanted = PIECE if until is None else min(PIECE, until - self._at)
+                found = file.read(max(0, wanted // whole * whole))
+        except FileNotFoundError:
+            self.anew, self._at = self._at > 0, 0
+            return b""
+        found = found[: len(found) // whole * whole]
+        self._at += len(found)
+        return found
+
+    def back(self, many: int) -> None:
+        """Read the last so many bytes again the next time."""
+        self._at -= many
+
+    def _notice(self, file: Any) -> None:
+        """Begin anew if this is another file than before, or the same one cut short."""
+        facts = os.fstat(file.fileno())
+        if self._at and (facts.st_ino != self._file or facts.st_size < self._at):
+            self.anew, self._at = True, 0
+        self._file = facts.st_ino
+
+
+class LineTail(Tail):
+    """The new lines of a text file; a line that is still being written is left for the next time."""
+
+    def lines(self) -> list[str]:
+        """Return the new lines."""
+        found = self.read()
+        whole, _, rest = found.rpartition(b"\n")
+        self.back(len(rest))
+        return whole.decode("utf-8", "replace").split("\n") if whole else []
+
+
+class LogTail(LineTail):
+    """The new entries of a log with one JSON object per line. When it is turned over, the end of its old part is lost
+    to who looks too seldom; only pages read it, and they look every second.
+    """
+
+    def entries(self) -> list[Mapping[str, Any]]:
+        """Return the new entries; lines that are none are left out."""
+        found: list[Mapping[str, Any]] = []
+        for line in self.lines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and isinstance(entry.get("what"), str):
+                found.append(entry)
+        return found
+
+
+class MetricsTail(LineTail):
+    """The new rows of a metrics.csv."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._columns: list[str] = []
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return the new rows; lines that are none are left out."""
+        lines = self.lines()
+        if self.anew or not self._columns:
+            self._columns = next(csv.reader(lines[:1]), [])
+            lines = lines[1:]
+        rows = [row for row in csv.reader(lines) if len(row) == len(self._columns)]
+        try:
+            return [dict(zip(self._columns, map(float, row), strict=True)) for row in rows]
+        except ValueError:
+            return []
+
+
+class RowTail(Tail):
+    """The new records of a file of equal records."""
+
+    def __init__(self, path: Path, kind: Any) -> None:
+        super().__init__(path)
+        self._kind = np.dtype(kind)
+
+    def records(self, until: int | None = None) -> np.ndarray[Any, Any]:
+        """Return the new records, or those before the one with the number `until`."""
+        size = self._kind.itemsize
+        return np.frombuffer(self.read(size, None if until is None else until * size), self._kind)
