@@ -19,6 +19,7 @@ from sojourn.planning.search import FLOOR, TIE
 from sojourn.planning.twin.quick import quick
 from sojourn.report.planner.grouping import Grouping
 from sojourn.report.planner.question import KEPT, Knobs, Question, Refused, made_plan
+from sojourn.report.planner.steps import tasks_to_try, times_to_try
 from sojourn.scenario import Scenario
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected, reach
@@ -53,6 +54,8 @@ def answered(question: Question) -> dict[str, Any]:
     return {
         "clients": fleet.clients,
         "time": time,
+        "tasks_to_try": tasks_to_try(fleet, question.knobs.cap),
+        "times_to_try": times_to_try(fleet),
         "groups": groups.rows(),
         "yours": side(fleet, question.knobs, time, groups),
         "recommended": side(fleet, best, time, groups),

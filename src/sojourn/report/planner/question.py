@@ -18,17 +18,17 @@ from sojourn.plan import Plan
 from sojourn.plan_text import NAMES, by_power, plan_of
 from sojourn.planning.advice import budget
 from sojourn.planning.policy import CORRECTION, SCHEDULE
+from sojourn.report.planner.steps import MOST_TASKS, middle, times_to_try
 from sojourn.shown import quoted
 from sojourn.values import items, number, table, text
 
 MOST_CLIENTS = 100_000
 MOST_GROUPS = 2_000
-MOST_TASKS = 100_000
 MOST_CAP = 20
 LONGEST = 1e10  # seconds: three hundred years
 MOST_TEXT = 200  # characters of a cell
+MOST_LAW = 20_000  # characters of a law, which may list measured durations
 KEYS = ("groups", "cap", "concurrency", "sampling", "correction", "time", "which")
-HOUR = 3600.0
 KEPT = 64  # fleets, plans and answers that are kept, so that going back costs nothing
 
 
@@ -87,7 +87,7 @@ class Question:
         with _about("fleet"):
             fleet = fleet_from(told.get("groups"))
         with _about("time"):
-            time = _time(told.get("time", HOUR))
+            time = _time(told["time"]) if "time" in told else middle(times_to_try(fleet))
         return cls(fleet, _knobs(fleet, told), time, told.get("which") == "recommended")
 
 
@@ -131,7 +131,8 @@ def _rows(listed: list[Any]) -> Iterator[tuple[str, dict[str, object]]]:
         for key, value in row.items():
             if key not in COLUMNS:
                 raise InvalidInput(f"{where}: unknown column {quoted(key)}; the columns are {', '.join(COLUMNS)}")
-            if not isinstance(value, str | int | float) or isinstance(value, bool) or len(str(value)) > MOST_TEXT:
+            most = MOST_LAW if key.endswith("law") else MOST_TEXT
+            if not isinstance(value, str | int | float) or isinstance(value, bool) or len(str(value)) > most:
                 raise InvalidInput(f"{where}: {key} must be a number or a short text, got {quoted(value)}")
         yield where, {key: _cell(value) for key, value in row.items() if _cell(value) != ""}
 
