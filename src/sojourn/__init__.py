@@ -66,12 +66,12 @@ if TYPE_CHECKING:
     from sojourn.availability import Availability as Availability
     from sojourn.calibration import Calibration as Calibration
     from sojourn.constants import Constants as Constants
+    from sojourn.dashboards import Dashboard as Dashboard
+    from sojourn.dashboards import dashboard as dashboard
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError
     from sojourn.errors import UnreadableFile as UnreadableFile
     from sojourn.errors import UnwritableFile as UnwritableFile
-    from sojourn.dashboards import Dashboard as Dashboard
-    from sojourn.dashboards import dashboard as dashboard
     from sojourn.experiments.observe import observe as observe
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run

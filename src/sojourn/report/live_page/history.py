@@ -4,7 +4,7 @@ Time is cut into bins whose width is a power of two. When the run outgrows them,
 doubles. So the whole run is always there, and a page that opens late gets a small message.
 """
 
-from math import ceil, isfinite, log2
+from math import ceil, floor, isfinite, log2
 from typing import Any
 
 import numpy as np
@@ -54,18 +54,16 @@ class Bins:
         """Return the middle of each bin up to a time, updates per second and mean staleness in it.
 
         Neighbours are put together as long as a bin has few updates on average, so that chance does not hide what there
-        is to see. The bin that the run is in counts for the part of it that has passed.
+        is to see. A bin that the run is still in is left out, unless it is the only one.
         """
         if not self.width or not time > 0:
             return {"at": [], "throughput": [], "staleness": []}
         count, stale, width = self.count, self.stale, self.width
-        used = min(self.most, ceil(time / width))
-        while used > LEAST and count.sum() / used < FEW:
+        while time / width > LEAST and count.sum() * width / time < FEW:
             count, stale, width = _halved(count), _halved(stale), 2 * width
-            used = ceil(time / width)
-        used = max(1, min(used, self.most))
+        used = min(self.most, max(1, floor(time / width)))
         begin = width * np.arange(used)
-        end = np.minimum(begin + width, max(time, begin[-1] + width / 2))
+        end = np.minimum(begin + width, time)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = stale[:used] / count[:used]
         return {"at": (begin + end) / 2, "throughput": count[:used] / (end - begin), "staleness": mean}

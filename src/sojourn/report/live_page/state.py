@@ -14,10 +14,11 @@ from sojourn.report.live_page.history import Bins, Curve, plain
 from sojourn.report.live_page.speeds import Learnt, table
 from sojourn.trace import APPLIED
 from sojourn.types import Floats
-from sojourn.watched import ENDED, Look, Promise, Watched
+from sojourn.watched import ENDED, PAUSED, RUNNING, STOPPED, Look, Promise, Watched
 
 WINDOW = 30.0  # seconds over which "now" is measured in a live run
 LAST = 200  # updates over which "now" is measured in a simulated run
+BEHIND = 0.3  # seconds by which the rows of a live run may lag behind its clock
 MOST_RECENT = 50_000  # updates that are remembered one by one
 MOST_CLIENTS = 2_000  # of which each is shown for itself
 EVENTS, PLANS = 60, 20  # newest ones that are shown
@@ -122,12 +123,19 @@ class State:
         client = entry.get("client")
         who = self._names[client] if isinstance(client, int) and 0 <= client < len(self._names) else None
         why = entry.get("reason") or ("" if "received" not in entry else f"after {entry['received']} updates")
-        return {"at": entry.get("at"), "what": str(entry["what"]), "who": who, "why": str(why)[:300]}
+        at = entry.get("at")
+        return {
+            "at": round(at) if isinstance(at, int | float) else None,
+            "what": str(entry["what"]),
+            "who": who,
+            "why": str(why)[:300],
+        }
 
     # what holds now
 
     def _message(self, seen: Look) -> dict[str, Any]:
         promise = seen.plans[-1] if seen.plans else None
+        until = seen.time - (BEHIND if self.of.live and seen.state in (RUNNING, PAUSED) else 0.0)
         flow, stale = self._now(seen.time)
         whole = self._updates / seen.time if seen.time > 0 else None
         mean = self._stale / self._updates if self._updates else None
@@ -150,7 +158,7 @@ class State:
             **facts,
             **self._network(seen, promise),
             "speeds": table(seen.speeds or self._learnt.speeds, self.of, self._names),
-            "history": {**(history := self._bins.shown(seen.time)), **self._promised(history["at"])},
+            "history": {**(history := self._bins.shown(until)), **self._promised(history["at"])},
             "curves": self._judged.shown(),
             "plans": [self._plan_row(number, seen.plans) for number in range(len(seen.plans))][-PLANS:],
             "plan_count": len(seen.plans),
@@ -175,7 +183,7 @@ class State:
         there = np.ones(clients, np.bool_) if seen.present is None else seen.present
 
         def summed(values: Any) -> Any:
-            return np.bincount(self.of.group, values, groups)
+            return np.bincount(self.of.group, values, groups).astype(np.int64)
 
         updates, stale, total = self._by_group
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -186,7 +194,7 @@ class State:
             "present": summed(there),
             "serving": summed(served),
             "waiting": summed(held - served),
-            "updates": total,
+            "updates": total.astype(np.int64),
             "share": share,
             "staleness": mean,
             "share_promised": _padded(None if promise is None else promise.share, groups),
@@ -214,7 +222,7 @@ class State:
         controls = self.watched.controls
         if controls is None:
             return None
-        over = seen.state in (ENDED, "stopped")
+        over = seen.state in (ENDED, STOPPED)
         return {"paused": controls.paused, "over": over, "never_replans": controls.never_replans}
 
 

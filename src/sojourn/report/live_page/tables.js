@@ -30,11 +30,12 @@ const Tables = (() => {
 
   function facts(about, now) {
     const against = one => one.promised === null ? "no promise" : `${number(one.promised)} promised`;
+    const lately = about.window === null ? `last ${about.last}` : `last ${about.window} s`;
     const shown = [
       [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
       [Charts.duration(now.time), about.live ? "running" : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
-      [number(now.throughput.now), "updates per second now", against(now.throughput)],
-      [number(now.staleness.now), "mean staleness now", against(now.staleness)],
+      [number(now.throughput.now), `updates per second, ${lately}`, against(now.throughput)],
+      [number(now.staleness.now), `mean staleness, ${lately}`, against(now.staleness)],
       [number(now.judged.accuracy), "accuracy", ""],
       [number(now.judged.test_loss), "test loss", ""],
       [whole(now.flying), "tasks in flight", now.concurrency === null ? "" : `of ${whole(now.concurrency)}`],
@@ -78,12 +79,12 @@ const Tables = (() => {
     fill("groups", head, rows, `Share of updates and staleness since the plan in force took effect.${more}`);
   }
 
-  function range(row, most) {  // an interval as a line, its mean as a dot, and what the fleet says as a mark
+  function range(row, least, most) {  // an interval as a line, its mean as a dot, what the fleet says as a mark
     const drawing = document.createElementNS(SVG, "svg");
     drawing.setAttribute("class", "range");
     drawing.setAttribute("viewBox", "0 0 200 20");
     drawing.setAttribute("aria-hidden", "true");
-    const at = value => Math.min(198, 2 + 196 * value / most);
+    const at = value => 6 + 188 * Math.log(Math.min(Math.max(value, least), most) / least) / Math.log(most / least);
     const add = (name, values) => {
       const part = document.createElementNS(SVG, name);
       for (const [key, value] of Object.entries(values)) part.setAttribute(key, value);
@@ -97,12 +98,14 @@ const Tables = (() => {
 
   function speeds(about, now) {
     const rows = now.speeds.slice(0, 100);
-    const most = 1.15 * Math.max(1e-9, ...rows.flatMap(row => [row.mean, row.told, Math.min(row.high, 3 * row.mean)].filter(one => one !== null)));
+    const ends = rows.flatMap(row => [row.low, row.high, row.told]).filter(one => one !== null && one > 0);
+    const least = ends.length ? Math.min(...ends) / 1.2 : 1;
+    const most = ends.length ? Math.min(Math.max(...ends), 1000 * least) * 1.2 : 10;
     const head = [[about.count > rows.length || about.count > 24 ? "group" : "client", ""], ["seconds per task", "number"],
       ["95% interval", "number"], ["the fleet says", "number"], ["tasks", "number"], ["", ""]];
     fill("speeds", head, rows.map(row => [row.name, number(row.mean), row.low === null ? "–" :
-      `${number(row.low)} to ${number(row.high)}`, number(row.told), String(Math.round(row.tasks)), range(row, most)]),
-      "Dot: the mean as estimated; line: its interval; mark: what the fleet says.");
+      `${number(row.low)} to ${number(row.high)}`, number(row.told), String(Math.round(row.tasks)), range(row, least, most)]),
+      "Dot: the mean as estimated; line: its interval; mark: what the fleet says; on a logarithmic scale.");
   }
 
   function plans(now) {
