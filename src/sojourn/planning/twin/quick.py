@@ -18,9 +18,7 @@ FEWEST, MOST = 250, 1000  # clients of the thinned fleet
 STRETCHES = 2
 
 
-def quick(
-    fleet: Fleet, policies: Iterable[Policy], time: float, landscape: Landscape | None = None
-) -> list[Predicted]:
+def quick(fleet: Fleet, policies: Iterable[Policy], time: float, landscape: Landscape | None = None) -> list[Predicted]:
     """Predict the final loss of each policy as `predict` does, with more scatter, in some tens of milliseconds each.
 
     >>> from sojourn.planning.policy import usual

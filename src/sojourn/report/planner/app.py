@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sojourn.errors import InvalidInput, SojournError
+from sojourn.errors import SojournError
 from sojourn.fleet import Fleet
 from sojourn.report.planner.answer import answer, plan_text
 from sojourn.report.planner.examples import TWO, examples
@@ -76,13 +76,6 @@ def app(fleet: Fleet | None, name: str, html: str) -> Starlette:
 
 
 def first(fleet: Fleet | None, name: str) -> dict[str, Any]:
-    """Return the fleets that a page offers, the given one first; one that is too large for the page is refused."""
+    """Return the fleets that a page offers, the given one first."""
     given = [] if fleet is None else [{"name": name, "about": "", "groups": rows_of(fleet)}]
     return {"fleets": [*given, *(one.content() for one in examples())]}
-
-
-def check_fleet(fleet: Fleet) -> None:
-    """Refuse a fleet that the page could not answer about."""
-    found = answer({"groups": rows_of(fleet)})
-    if "error" in found:
-        raise InvalidInput(found["error"])

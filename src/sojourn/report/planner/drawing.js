@@ -49,7 +49,7 @@ const Drawing = (() => {
   // Two bars for each group, one under the other: yours and recommended.
   function bars(title, names, yours, recommended, shown) {
     const figure = element("figure"), drawing = document.createElementNS(SVG, "svg");
-    const width = 460, left = 150, right = 76, high = 34, height = names.length * high + 4;
+    const width = 360, left = 112, right = 62, high = 34, height = names.length * high + 4;
     const most = Math.max(...yours, ...recommended) || 1;
     drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
     drawing.setAttribute("class", "bars");
@@ -59,7 +59,7 @@ const Drawing = (() => {
     drawing.setAttribute("aria-label", `${title}. ${said.join("; ")}${more}.`);
     names.forEach((name, place) => {
       const y = place * high + 4;
-      part(drawing, "text", { x: left - 8, y: y + 18, "text-anchor": "end" }, short(name, 20));
+      part(drawing, "text", { x: left - 8, y: y + 18, "text-anchor": "end" }, short(name, 16));
       [["yours", yours], ["recommended", recommended]].forEach(([kind, values], line) => {
         const long = (width - left - right) * values[place] / most, top = y + line * 13;
         part(drawing, "rect", { x: left, y: top, width: Math.max(long, 1), height: 11, rx: 2, class: kind });
@@ -67,7 +67,11 @@ const Drawing = (() => {
       });
     });
     const caption = element("figcaption", title);
-    caption.append(element("span", "", "key yours"), "yours", element("span", "", "key recommended"), "recommended");
+    for (const kind of ["yours", "recommended"]) {
+      const entry = element("span", "", "entry");
+      entry.append(element("span", "", `key ${kind}`), kind);
+      caption.append(" ", entry);
+    }
     figure.append(caption, drawing);
     return figure;
   }

@@ -32,11 +32,15 @@ class Example:
 def examples() -> tuple[Example, ...]:
     """Return the example fleets; the first one is what a page without a fleet begins with."""
     phones = Fleet.of(new=(40, 0.5), old=(50, 0.1), ancient=(10, 0.02))
-    rates = np.exp(np.random.default_rng(7).normal(0.0, 1.0, 100)).round(3)
+    minutes = np.array([1.0, 1.5, 2.0, 4.0, 5.0, 20.0])
+    names = tuple(f"site {letter}" for letter in "ABCDEF")
+    sites = Fleet(
+        names, np.ones(6, int), 1 / (60 * minutes), uplink_rate=np.full(6, 0.1), downlink_rate=np.full(6, 0.1)
+    )
     return (
         Example("90 fast, 10 slow", "90 clients with 8 tasks per second each, 10 with 1.", TWO),
-        Example("phones", "New, old and ancient phones, 2 s, 10 s and 50 s per task.", phones),
-        Example("100 speeds", "100 clients of as many speeds, lognormal with sigma 1.", Fleet.of_rates(rates)),
+        Example("100 phones", "New, old and ancient phones: 2 s, 10 s and 50 s per task.", phones),
+        Example("six sites", "Six sites with 1 to 20 minutes per task, and 10 s for each transfer.", sites),
     )
 
 

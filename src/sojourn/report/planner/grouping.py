@@ -47,7 +47,7 @@ class Grouping:
         for row in range(int(self.label.max()) + 1):
             mine = np.flatnonzero(self.label == row)
             low, high = float(fleet.rate[mine].min()), float(fleet.rate[mine].max())
-            name = f"{low:.3g} to {high:.3g} per second" if self.joined else fleet.name[mine[0]]
+            name = f"{low:.3g} to {high:.3g} / s" if self.joined else fleet.name[mine[0]]
             found.append({"name": name, "count": int(fleet.count[mine].sum()), "slowest": low, "fastest": high})
         return found
 

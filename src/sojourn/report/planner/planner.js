@@ -93,7 +93,7 @@
       line("idle clients", "idle"),
       line("tasks that wait", "waiting"),
       ["expected loss, relative", lossShort(loss), "1", loss.ratio === null ? "–" : `× ${number(loss.ratio, 2)}`],
-    ], `${number(answer.clients)} clients. Staleness counts the updates between sending a model and using its result.`);
+    ], `${number(answer.clients)} clients`);
     $("answer").textContent = sentence(answer);
     $("notes").replaceChildren(...answer.notes.map(one => element("p", one, one.startsWith("Warning") ? "note" : "quiet")));
     pictures(answer);

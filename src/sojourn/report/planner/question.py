@@ -97,15 +97,24 @@ def fleet_from(rows: Any) -> Fleet:
     if len(listed) > MOST_GROUPS:
         raise InvalidInput(f"the page takes at most {MOST_GROUPS:,} groups, got {len(listed):,}; use sojourn plan")
     fleet = _made(json.dumps(listed))
-    if fleet.clients > MOST_CLIENTS:
-        raise InvalidInput(f"the page takes at most {MOST_CLIENTS:,} clients, got {fleet.clients:,}; use sojourn plan")
+    check_size(fleet)
     return fleet
+
+
+def check_size(fleet: Fleet) -> None:
+    """Refuse a fleet for which the page could not answer at once."""
+    if fleet.groups > MOST_GROUPS or fleet.clients > MOST_CLIENTS:
+        raise InvalidInput(
+            f"the page takes at most {MOST_GROUPS:,} groups and {MOST_CLIENTS:,} clients, got {fleet.groups:,} and "
+            f"{fleet.clients:,}; use sojourn plan"
+        )
 
 
 @lru_cache(KEPT)
 def _made(rows: str) -> Fleet:
     """Return the fleet of rows that are written as JSON; the last ones are kept, since a page asks about one often."""
-    return Fleet(**columns_of(_rows(json.loads(rows))))
+    columns: dict[str, Any] = dict(columns_of(_rows(json.loads(rows))))
+    return Fleet(**columns)
 
 
 def rows_of(fleet: Fleet) -> list[dict[str, Any]]:

@@ -6,9 +6,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.files import read_text
 from sojourn.fleet import Fleet
-from sojourn.fleet_file import SECONDS
-from sojourn.report.planner.question import MOST_CLIENTS, MOST_GROUPS, rows_of
+from sojourn.fleet_file import COLUMNS, SECONDS
+from sojourn.report.planner.question import check_size, rows_of
 from sojourn.shown import short
 from sojourn.timing.fit.from_log import fit_log
 from sojourn.values import table, text
@@ -18,11 +19,11 @@ FLEET, LOG = "fleet", "log"
 
 
 def read_upload(asked: Any) -> dict[str, Any]:
-    """Return the rows of a fleet from a file's name and text, with notes on a log; a refusal is an answer too.
+    r"""Return the rows of a fleet from a file's name and text, with notes on a log; a refusal is an answer too.
 
-    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\\nfast,9,8.0\\n"})["groups"]
+    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\nfast,9,8.0\n"})["groups"]
     [{'name': 'fast', 'count': 9, 'rate': 8.0}]
-    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\\nfast,0,8.0\\n"})["error"]
+    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\nfast,0,8.0\n"})["error"]
     "fleet.csv: count of group 'fast' must be at least 1, got 0; leave the group out"
     """
     try:
@@ -30,6 +31,14 @@ def read_upload(asked: Any) -> dict[str, Any]:
         return _read(text(told.get("name"), "name of a file"), text(told.get("text"), "text of a file"))
     except SojournError as error:
         return {"error": str(error), "field": "file"}
+
+
+def fleet_in(path: str | Path) -> Fleet:
+    """Return the fleet of a file: a fleet file, or a log of durations from which it is fitted."""
+    place = Path(path)
+    if place.suffix.lower() == ".csv" and kind_of(place.name, read_text(place, "fleet file")) == LOG:
+        return fit_log(place).fleet
+    return Fleet.load(place)
 
 
 def _read(name: str, content: str) -> dict[str, Any]:
@@ -46,11 +55,7 @@ def _read(name: str, content: str) -> dict[str, Any]:
             fleet, notes = _fleet(path, kind)
         except SojournError as error:
             raise InvalidInput(str(error).replace(str(path), shown)) from None
-    if fleet.groups > MOST_GROUPS or fleet.clients > MOST_CLIENTS:
-        raise InvalidInput(
-            f"{shown}: the page takes at most {MOST_GROUPS:,} groups and {MOST_CLIENTS:,} clients, got "
-            f"{fleet.groups:,} and {fleet.clients:,}; use sojourn plan"
-        )
+    check_size(fleet)
     return {"name": shown, "kind": kind, "groups": rows_of(fleet), "notes": notes}
 
 
@@ -62,13 +67,13 @@ def _fleet(path: Path, kind: str) -> tuple[Fleet, list[str]]:
 
 
 def kind_of(name: str, content: str) -> str:
-    """Return whether a file is a fleet or a log: a fleet is TOML, or has columns `name` and a rate.
+    r"""Return whether a file is a fleet or a log: a fleet is TOML, or has two columns of a fleet file.
 
-    >>> kind_of("a.csv", "name,count,rate\\n"), kind_of("b.csv", "device,seconds\\n"), kind_of("c.toml", "")
+    >>> kind_of("a.csv", "name,count,rate\n"), kind_of("b.csv", "device,seconds\n"), kind_of("c.toml", "")
     ('fleet', 'log', 'fleet')
     """
     if name.lower().endswith(".toml"):
         return FLEET
     first = content.lstrip("\ufeff \r\n").partition("\n")[0][:10_000]
     heads = {cell.strip() for cell in next(csv.reader([first]), [])}
-    return FLEET if "name" in heads and heads & {"rate", SECONDS, "count"} else LOG
+    return FLEET if len(heads & {*COLUMNS, SECONDS}) > 1 else LOG
