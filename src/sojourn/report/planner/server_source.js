@@ -11,6 +11,12 @@ const Source = (() => {
     return new Promise(done => { opened = done; });
   }
 
+  function entered() {  // the field with the focus goes away, so the focus moves on
+    $("door").hidden = true;
+    $("planner").hidden = false;
+    $("example").focus();
+  }
+
   async function asked(path, body, signal) {
     for (;;) {
       if (token === null) await door("");
@@ -26,7 +32,7 @@ const Source = (() => {
         continue;
       }
       try { sessionStorage.setItem(KEY, token); } catch { /* a reload will ask again */ }
-      $("door").hidden = true;
+      if (!$("door").hidden) entered();
       return answer;
     }
   }
