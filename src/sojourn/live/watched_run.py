@@ -35,11 +35,11 @@ class WatchedRun:
 
     def look(self) -> Look:
         """Look at the run."""
-        run, loop = self._run, self._run.loop
-        flying = list(loop.pending.values())
+        run, loop, state = self._run, self._run.loop, self._state()
+        flying = [] if state == ENDED else list(loop.pending.values())
         log = self._log.entries()
         return Look(
-            self._state(),
+            state,
             loop.now if loop.server.received or flying else 0.0,
             self._rows.records(run.journal.rows),
             np.array([one.name.client for one in flying], np.int64),

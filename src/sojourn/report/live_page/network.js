@@ -1,7 +1,7 @@
 // The network as a picture: the server, and every client with the tasks that it holds; many clients become small cells.
 const Network = (() => {
   const canvas = document.getElementById("network"), spot = document.getElementById("spot");
-  const LEFT = 150, GAP = 6, LABEL = 20;
+  const LEFT = 176, GAP = 6, LABEL = 20;
   let about = null, now = null, cells = [];
 
   function sizes(width) {  // of a cell, so that the picture keeps a readable height
@@ -45,7 +45,7 @@ const Network = (() => {
     pen.font = "13px system-ui, sans-serif";
     pen.textBaseline = "middle";
     cells = [];
-    const server = { x: 4, y: Math.min(plan.height / 2 - 34, 260), w: LEFT - 50, h: 68 };
+    const server = { x: 4, y: Math.min(plan.height / 2 - 34, 260), w: LEFT - 48, h: 68 };
     for (const block of plan.blocks) link(pen, server, block);
     drawServer(pen, server);
     for (const block of plan.blocks) drawBlock(pen, plan, block, width);

@@ -25,7 +25,7 @@ const Tables = (() => {
     }
     const said = document.createElement("caption");
     said.textContent = caption;
-    table.replaceChildren(said, top, body);
+    table.replaceChildren(said, ...(rows.length ? [top, body] : []));
   }
 
   function facts(about, now) {

@@ -56,12 +56,12 @@ class WatchedTraining:
             self._told, self._time = 0, 0.0
         if metrics:
             self._time, self._lost = metrics[-1]["time"], int(metrics[-1].get("lost", 0))
-        state = self._state()
+        state, ended = self._state(), self._new()
         flying, began = (NOBODY, np.zeros(0, np.bool_)) if state == ENDED else self._flying()
         return Look(
             state,
             self._time,
-            self._new(),
+            ended,
             flying,
             began,
             metrics,

@@ -1,0 +1,206 @@
+"""The live page in a real browser, beside a real federation on this machine."""
+
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen
+
+import pytest
+
+import sojourn
+from live.waiting import free_port, until
+from report.live_page.pretended_run import Asked, Run
+from sojourn import Trace
+from sojourn.dashboards import Dashboard
+
+START = 120.0  # seconds that a federation may take to start on a busy machine
+SOURCE = Path(sojourn.__file__).parents[1]
+GONE = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+
+
+def enter(page, token):
+    page.fill("#token", token)
+    page.keyboard.press("Enter")
+
+
+class Federation:
+    """`sojourn live local` with a page, in processes of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.port, self.started = folder, free_port(), []
+        (folder / "fleet.csv").write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
+        self.run = folder / "live"
+
+    def start(self, *words):
+        shown = ["--out", str(self.run), "--dashboard", str(self.port), "--replan", "20s"]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        with (self.folder / "said.txt").open("ab") as said:
+            command = [sys.executable, "-m", "sojourn", "live", "local", *words, *shown]
+            self.started.append(Popen(command, stdin=DEVNULL, stdout=said, stderr=STDOUT, env=environment))
+        return self.started[-1]
+
+    @property
+    def token(self):
+        until((self.run / "dashboard.token").exists, START, self.said)
+        return (self.run / "dashboard.token").read_text().strip()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}/"
+
+    def said(self):
+        return (self.folder / "said.txt").read_text()
+
+    def log(self):
+        return [json.loads(line) for line in (self.run / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def federation(tmp_path):
+    made = Federation(tmp_path)
+    yield made
+    for one in made.started:
+        one.kill()
+        one.wait(START)
+
+
+@pytest.fixture
+def watched():
+    """A pretended run on a page."""
+    run = Run(controls=Asked(never_replans="this run keeps its plan")).happens(20.0, 100)
+    with Dashboard(run) as page:
+        yield run, page
+
+
+def test_a_wrong_token_is_refused_and_the_right_one_shows_the_run(visit, watched):
+    _, dashboard = watched
+    page = visit(dashboard.address)
+    visit.expect_errors("401")
+    enter(page, "wrong")
+    page.locator("#refusal", has_text="this is not the token").wait_for()
+    assert page.locator("#run").is_hidden()
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="100 updates").wait_for()
+    assert page.locator("#door").is_hidden()
+    assert dashboard.token_file.read_text().strip() not in page.content()
+    assert page.url == dashboard.address
+
+
+def test_a_reader_who_comes_back_need_not_give_the_token_again(visit, watched):
+    run, dashboard = watched
+    page = visit(dashboard.address)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="100 updates").wait_for()
+    run.happens(10.0, 50)
+    page.reload()
+    page.locator("#answer", has_text="150 updates").wait_for()
+    assert page.locator("#door").is_hidden()
+
+
+def test_names_with_html_in_them_stay_text(visit, watched):
+    run, dashboard = watched
+    bad = "<img src=x onerror=alert(1)><b>bold</b>"
+    run.names = {0: bad}
+    run.log = [{"at": 1.0, "what": "refused", "client": 0, "reason": bad}]
+    page = visit(dashboard.address)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#events", has_text=bad).wait_for()
+    assert page.locator("#speeds").inner_text().count(bad) == 1
+    assert page.locator("#run img, #run table b").count() == 0
+
+
+def test_the_buttons_ask_what_they_say_by_keyboard_too(visit, watched):
+    run, dashboard = watched
+    page = visit(dashboard.address)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#pause:enabled").wait_for()
+    assert page.locator("#replan").is_disabled()  # with the reason as its title
+    assert page.locator("#replan").get_attribute("title") == "this run keeps its plan"
+    page.locator("#pause").focus()
+    page.keyboard.press("Enter")
+    page.locator("#pause", has_text="Go on").wait_for()
+    page.keyboard.press("Enter")
+    page.locator("#pause", has_text="Pause").wait_for()
+    page.click("#stop")
+    assert run.controls.asked == ["pause", "go_on"]  # it asks once more before it stops
+    page.click("#stop")
+    page.locator("#done", has_text="The server stops").wait_for()
+    assert run.controls.asked == ["pause", "go_on", "stop"]
+
+
+def test_another_origin_can_neither_read_nor_control(visit, watched):
+    run, dashboard = watched
+    other = Run().happens(1.0)
+    token = dashboard.token_file.read_text().strip()
+    with Dashboard(other) as stranger:
+        page = visit(stranger.address)
+        visit.expect_errors("Content Security Policy", "CORS", "ERR_FAILED", "violates", "Failed to load", "Refused")
+        tried = """async ([address, token]) => {
+            const headers = {Authorization: `Bearer ${token}`};
+            const ask = (path, more) => fetch(address + path, more).then(() => "answered", () => "refused");
+            return [await ask("api/events", {headers}), await ask("", {mode: "no-cors"}),
+                await ask("api/control", {method: "POST", headers, body: '{"do": "stop"}'})];
+        }"""
+        assert page.evaluate(tried, [dashboard.address, token]) == ["refused"] * 3
+    assert run.controls.asked == []
+
+
+@pytest.mark.slow
+def test_a_real_federation_is_shown_paused_killed_resumed_and_stopped(visit, federation):
+    server = federation.start(str(federation.folder / "fleet.csv"), "--time", "300s", "--data", "digits")
+    token = federation.token
+    until(lambda: "page: " in federation.said(), START, federation.said)
+    page = visit(federation.address)
+    enter(page, token)
+    answer = page.locator("#answer")
+    page.locator("#answer", has_text=re.compile(r": [1-9][0-9]+ updates")).wait_for(timeout=1000 * START)
+    page.click("#pause")
+    page.locator("#state", has_text="paused").wait_for()
+    until(lambda: "paused" in [one["what"] for one in federation.log()], 30, "the loop pauses")
+    page.click("#pause")
+    page.locator("#state", has_text="running").wait_for()
+    page.click("#replan")
+    page.locator("#events", has_text="asked for").wait_for()
+
+    visit.expect_errors(*GONE)
+    server.send_signal(signal.SIGKILL)
+    server.wait(START)
+    page.locator("#connection", has_text="trying again").wait_for()
+    federation.start("--resume")
+    page.locator("#events", has_text="resumed").wait_for(timeout=1000 * START)
+    page.locator("#connection").wait_for(state="hidden", timeout=1000 * START)
+    assert federation.token == token
+
+    page.click("#stop")
+    page.click("#stop")
+    assert federation.started[-1].wait(START) == 130
+    page.locator("#state", has_text="stopped").wait_for()
+    assert federation.log()[-1]["what"] == "stopped"
+    assert f"{federation.log()[-1]['received']} updates" in answer.inner_text()
+    assert token not in federation.said()
+    assert token not in (federation.run / "log.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_the_page_of_a_run_that_has_ended_shows_the_numbers_of_its_files(visit, federation):
+    federation.start(str(federation.folder / "fleet.csv"), "--time", "6s", "--data", "digits")
+    until(lambda: "page: " in federation.said(), START, federation.said)
+    page = visit(federation.address)
+    visit.expect_errors(*GONE)
+    enter(page, federation.token)
+    page.locator("#state", has_text="ended").wait_for(timeout=1000 * START)
+    assert federation.started[-1].wait(START) == 0
+    trace = Trace.load(federation.run / "trace.parquet")
+    updates = int(trace.applied.sum())
+    assert f" {updates:,} updates" in page.locator("#answer").inner_text()
+    page.locator("#connection", has_text="the run has ended").wait_for()
+    assert not (federation.run / "dashboard.token").exists()
+    with sojourn.dashboard(federation.run) as again:
+        late = visit(again.address)
+        enter(late, again.token_file.read_text().strip())
+        late.locator("#answer", has_text=f" {updates:,} updates").wait_for()
+        assert f"mean staleness {float(f'{trace.staleness.mean():.3g}'):g}" in late.locator("#answer").inner_text()
+        visit.picture(late, "live-page-ended")

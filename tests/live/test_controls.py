@@ -1,0 +1,94 @@
+"""What people ask of a running server: pause, go on, plan again, stop; over pretended clients."""
+
+import json
+import threading
+
+import pytest
+
+from live.changing_fleet import Changing, Rarely, federation_of, quadratic, run_of
+from sojourn.errors import InvalidInput
+
+RATES = [8.0] * 3 + [2.0] * 2
+
+
+@pytest.fixture(autouse=True)
+def commits(monkeypatch):
+    monkeypatch.setattr("sojourn.live.run.Journal", Rarely)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,rate\nfast,3,8\nslow,2,2\n")
+
+    def made(resume=False, **settings):
+        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=300)
+        return run_of(config, tmp_path / "live", federation_of(config, Changing((0, RATES)), 5), resume, **settings)
+
+    return made
+
+
+def log_of(run):
+    return [json.loads(line) for line in (run.folder / "log.jsonl").read_text().splitlines()]
+
+
+def whats(run):
+    return [entry["what"] for entry in log_of(run)]
+
+
+def test_while_a_run_is_paused_no_task_is_sent_and_those_in_flight_come_back(opened):
+    run, flying, paused_at = opened(), [], []
+
+    def watch(now):
+        if now.server.received == 100 and not paused_at:
+            paused_at.append(now.loop.now)
+            now.loop.controls.pause()
+        if paused_at and now.loop.controls.paused:
+            flying.append(len(now.loop.pending))
+            if now.loop.now > paused_at[0] + 20.0:  # far longer than any task takes
+                now.loop.controls.go_on()
+
+    with run:
+        assert run.run(threading.Event(), watch)
+    assert flying[-1] == 0
+    assert flying == sorted(flying, reverse=True)
+    assert run.server.received == 300
+    assert [what for what in whats(run) if what in ("paused", "went on")] == ["paused", "went on"]
+
+
+def test_a_plan_that_somebody_asks_for_is_worked_out_at_once(opened):
+    run, asked = opened(), []
+
+    def watch(now):
+        if now.server.received >= 150 and not asked:
+            asked.append(len(now.loop.plans))
+            now.loop.controls.replan()
+
+    with run:
+        run.run(threading.Event(), watch)
+    answers = [entry for entry in log_of(run) if entry["what"] in ("plan", "plan kept") and "asked" in entry["reason"]]
+    assert len(answers) == 1
+    assert 150 <= answers[0]["step"] < 160
+
+
+def test_a_run_that_keeps_its_plan_says_so_when_it_is_asked_for_another(opened):
+    run = opened(every=None)
+    with run, pytest.raises(InvalidInput, match="keeps its plan; start it with --replan"):
+        run.loop.controls.replan()
+
+
+def test_a_run_that_is_asked_to_stop_can_be_resumed(opened):
+    run, stop = opened(), threading.Event()
+    run.loop.controls.stopping = stop
+
+    def watch(now):
+        if now.server.received == 100:
+            now.loop.controls.stop()
+
+    with run:
+        assert not run.run(stop, watch)
+    assert whats(run)[-1] == "stopped"
+    again = opened(resume=True)
+    with again:
+        assert again.server.received == 100
+        assert again.run(threading.Event())

@@ -1,0 +1,116 @@
+"""A live run that is watched, by its own process and by its folder: both see what its files say."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from live.changing_fleet import Changing, Rarely, federation_of, quadratic, run_of
+from sojourn import Trace
+from sojourn.errors import InvalidInput
+from sojourn.live.watched_folder import WatchedFolder
+from sojourn.live.watched_run import WatchedRun
+from sojourn.report.live_page.state import State
+
+RATES = [8.0] * 3 + [2.0] * 2
+
+
+@pytest.fixture(autouse=True)
+def commits(monkeypatch):
+    monkeypatch.setattr("sojourn.live.run.Journal", Rarely)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,rate\nfast,3,8\nslow,2,2\n")
+
+    def made(resume=False, **settings):
+        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=400)
+        return run_of(config, tmp_path / "live", federation_of(config, Changing((0, RATES)), 5), resume, **settings)
+
+    return made
+
+
+class _Killed(Exception):
+    pass
+
+
+def _killed_at(run, updates):
+    def watch(now):
+        if now.server.received == updates:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        run.run(threading.Event(), watch)
+
+
+def test_what_is_watched_is_what_the_trace_says_in_the_end(opened):
+    run, stop, seen = opened(), threading.Event(), []
+    state = State(WatchedRun(run, stop))
+
+    def watch(now):
+        if now.server.received % 20 == 0:
+            seen.append(state.look())
+
+    with run:
+        run.run(stop, watch)
+    last, trace = state.look(), Trace.load(run.folder / "trace.parquet")
+    assert last["state"] == "ended"
+    assert last["updates"] == int(trace.applied.sum()) == 400
+    assert last["staleness"]["whole"] == pytest.approx(trace.staleness.mean(), rel=1e-5)
+    client = trace.client[trace.applied]
+    assert last["groups"]["updates"] == [int((client < 3).sum()), int((client >= 3).sum())]
+    assert last["flying"] == 0  # nobody waits for them any more
+    assert max(one["flying"] for one in seen) == 5
+    assert all(one["flying"] == sum(one["groups"]["serving"]) + sum(one["groups"]["waiting"]) for one in seen)
+    assert seen[-1]["staleness"]["promised"] == pytest.approx(4.0, rel=0.01)  # C - 1
+    assert {one["what"] for one in last["events"]} >= {"started", "joined", "ended"}
+
+
+def test_a_page_that_opens_late_sees_the_same_run_as_one_that_was_there_all_along(opened):
+    run, stop = opened(), threading.Event()
+    early = State(WatchedRun(run, stop))
+    with run:
+        run.run(stop, lambda now: early.look() if now.server.received % 10 == 0 else None)
+    late = State(WatchedFolder(run.folder)).look()
+    there = early.look()
+    for key in ("updates", "staleness", "history", "curves", "plans", "events", "groups", "faults"):
+        if key == "groups":
+            assert late[key]["updates"] == there[key]["updates"]
+        elif key in ("staleness", "history"):
+            assert late[key].keys() == there[key].keys()
+        else:
+            assert late[key] == there[key]
+    assert late["staleness"]["whole"] == there["staleness"]["whole"]
+
+
+def test_a_killed_run_that_is_resumed_is_read_anew(opened):
+    run = opened()
+    with run:
+        _killed_at(run, 200)
+    state = State(WatchedFolder(run.folder))
+    assert 0 < state.look()["updates"] <= 200
+    again = opened(resume=True)
+    with again:
+        again.run(threading.Event())
+    assert state.look()["updates"] == 400
+    assert State(WatchedFolder(run.folder)).look()["updates"] == 400
+
+
+def test_the_speeds_of_a_folder_are_those_that_the_run_itself_believes(opened):
+    run = opened()
+    with run:
+        _killed_at(run, 300)
+        known = run.loop.follower.speeds.known
+        run.loop.commit()
+    found = WatchedFolder(run.folder).look()
+    np.testing.assert_allclose(found.speeds.mean, known.turnaround)
+    np.testing.assert_allclose(found.speeds.low, known.interval()[0])
+    assert found.state in ("killed", "running")  # its files are a moment old
+    assert len(found.flying) == 5
+
+
+def test_a_folder_without_a_live_run_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidInput, match="holds no live run"):
+        WatchedFolder(tmp_path)

@@ -1,0 +1,98 @@
+"""Simulated training on the live page: the trace is there from the beginning, the metrics say how far it has come."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from sojourn import Fleet, Plan, Trace, train
+from sojourn.errors import InvalidInput
+from sojourn.report.live_page.state import State
+from sojourn.report.live_page.training import WatchedTraining
+
+FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    home = tmp_path_factory.mktemp("training")
+    FLEET.save(home / "fleet.csv")
+    plan = Plan.uniform(FLEET, 12)
+    plan.save(home / "plan.json")
+    train(home / "fleet.csv", home / "plan.json", folder=home / "run", steps=200, progress=False, evaluate_every=20)
+    return home / "run"
+
+
+@pytest.fixture
+def half(trained, tmp_path):
+    """The same run as it was when it had come half of the way."""
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    (folder / "summary.json").unlink()
+    (folder / "model.safetensors").unlink()
+    lines = (folder / "metrics.csv").read_text().splitlines(keepends=True)
+    (folder / "metrics.csv").write_text("".join(lines[:7]))  # up to update 100
+    (folder / "checkpoints").mkdir()
+    return folder, lines
+
+
+def test_a_run_that_has_ended_shows_the_numbers_of_its_files(trained):
+    state = State(WatchedTraining(trained))
+    now, trace = state.look(), Trace.load(trained / "trace.parquet")
+    assert now["state"] == "ended"
+    assert now["updates"] == 200
+    assert now["staleness"]["whole"] == pytest.approx(trace.staleness.mean(), rel=1e-5)
+    assert now["staleness"]["promised"] == pytest.approx(11.0, rel=1e-5)  # C - 1
+    assert now["flying"] == 0
+    assert now["curves"]["at"][0] == 0.0
+    assert len(now["curves"]["at"]) == 11
+    assert state.about["controls"] is False
+
+
+def test_half_way_as_many_tasks_are_in_flight_as_the_plan_says(half):
+    folder, _ = half
+    now = State(WatchedTraining(folder)).look()
+    assert now["state"] == "stopped"
+    assert now["updates"] == 100
+    assert now["flying"] == sum(now["clients"]["held"]) == now["concurrency"] == 12
+
+
+def test_the_page_follows_while_it_trains(half):
+    folder, lines = half
+    state = State(WatchedTraining(folder))
+    state.look()
+    with (folder / "metrics.csv").open("a") as file:
+        file.write("".join(lines[7:10]))
+    now = state.look()
+    assert now["updates"] == 160
+    assert now["flying"] == 12
+    whole = State(WatchedTraining(folder)).look()
+    assert whole["history"] == now["history"]
+    assert whole["curves"] == now["curves"]
+
+
+def test_a_run_that_is_replaced_is_shown_from_its_beginning(half):
+    folder, lines = half
+    state = State(WatchedTraining(folder))
+    assert state.look()["updates"] == 100
+    (folder / "metrics.csv").write_text("".join(lines[:3]))
+    assert state.look()["updates"] == 20
+
+
+def test_without_its_fleet_the_clients_of_the_trace_are_one_group(trained, tmp_path):
+    folder = tmp_path / "copied"
+    shutil.copytree(trained, folder)
+    text = (folder / "config.json").read_text().replace("fleet.csv", "gone.csv")
+    (folder / "config.json").write_text(text)
+    watched = WatchedTraining(folder)
+    now = State(watched).look()
+    assert watched.described.groups == ("all clients",)
+    assert watched.described.notes
+    assert now["groups"]["clients"] == [FLEET.clients]
+    assert now["staleness"]["promised"] is None
+    assert np.isfinite(now["staleness"]["whole"])
+
+
+def test_a_folder_without_a_run_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidInput, match="holds no run; name the folder of"):
+        WatchedTraining(tmp_path)

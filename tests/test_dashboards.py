@@ -1,0 +1,149 @@
+"""Dashboards from Python and from the command line: pages of runs, their addresses and their tokens."""
+
+import http.client
+import json
+import threading
+from contextlib import closing, suppress
+
+import pytest
+from typer.testing import CliRunner
+
+import sojourn
+from sojourn import Fleet
+from sojourn.cli.main import app
+from sojourn.dashboards import beside, check_port
+from sojourn.errors import InvalidInput
+from sojourn.report.web.serving import listening
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dashboards") / "run"
+    sojourn.train(Fleet.of(fast=(2, 4.0), slow=(2, 1.0)), folder=folder, steps=40, progress=False)
+    return folder
+
+
+def read(address, token):
+    """Return the first message of a page about now."""
+    place = address.removeprefix("http://").removesuffix("/")
+    with closing(http.client.HTTPConnection(place, timeout=20)) as line:
+        line.request("GET", "/api/events", headers={"Authorization": f"Bearer {token}"})
+        with line.getresponse() as answer:
+            assert answer.status == 200
+            while not (text := answer.readline().decode()).startswith("event: now"):
+                assert text
+            return json.loads(answer.readline().decode().removeprefix("data: "))
+
+
+def test_a_page_shows_a_folder_and_leaves_nothing_behind(trained):
+    before = sorted(trained.rglob("*"))
+    with sojourn.dashboard(trained) as page:
+        token = page.token_file.read_text().strip()
+        assert token not in page.address
+        assert token not in repr(page)
+        assert read(page.address, token)["updates"] == 40
+    assert not page.token_file.exists()
+    assert sorted(trained.rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", ["nowhere", "."])
+def test_what_is_no_run_is_refused_in_a_sentence(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="name the folder of sojourn"):
+        sojourn.dashboard(place)
+    said = CliRunner().invoke(app, ["dashboard", place])
+    assert isinstance(said.exception, InvalidInput)
+
+
+def test_a_port_that_is_taken_is_refused_before_any_work(trained, tmp_path):
+    with listening(0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInput, match="give another port"):
+            check_port(port)
+        with pytest.raises(InvalidInput, match="give another port"):
+            sojourn.dashboard(trained, port)
+        fleet = tmp_path / "fleet.csv"
+        fleet.write_text("name,count,rate\nall,2,1\n")
+        for verb in (["train"], ["live", "local"]):
+            words = [*verb, str(fleet), "--steps", "5", "--out", str(tmp_path / "run"), "--dashboard", str(port)]
+            assert "another port" in str(CliRunner().invoke(app, words).exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_several_seeds_have_no_single_page(tmp_path):
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,rate\nall,2,1\n")
+    said = CliRunner().invoke(app, ["train", str(fleet), "--steps", "5", "--seeds", "2", "--dashboard", "0"])
+    assert "shows one run" in str(said.exception)
+
+
+def test_training_with_a_page_says_where_it_is_and_not_its_token(tmp_path):
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,rate\nall,2,1\n")
+    words = ["train", str(fleet), "--steps", "5", "--out", str(tmp_path / "run"), "--dashboard", "0"]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0
+    assert "page: http://127.0.0.1:" in said.output
+    assert "its token is in " in said.output
+    line = next(line for line in said.output.splitlines() if "its token" in line)
+    assert line.endswith("dashboard.token")  # its value is for a terminal alone
+
+
+def test_without_a_port_nothing_is_shown(tmp_path):
+    with beside(None, threading.Event(), None) as page:  # type: ignore[arg-type]
+        assert page is None
+
+
+def test_a_served_run_can_be_read_and_stopped_by_who_has_the_token_in_its_folder(tmp_path):
+    folder, port = tmp_path / "live", free_port()
+    stop = threading.Event()
+    run = threading.Thread(
+        target=lambda: sojourn.serve(
+            3, folder=folder, address="127.0.0.1:0", time=60, stop=stop, dashboard=port, model="mlp(hidden=4)"
+        )
+    )
+    run.start()
+    try:
+        until((folder / "dashboard.token").exists)
+        token = (folder / "dashboard.token").read_text().strip()
+        until(lambda: answers(port))
+        assert read(f"http://127.0.0.1:{port}/", token)["state"] == "running"
+        assert controlled(port, token, "stop") == 200
+        run.join(30)
+        assert stop.is_set()
+    finally:
+        stop.set()
+        run.join(30)
+    assert not run.is_alive()
+    assert token not in (folder / "log.jsonl").read_text()
+    assert (folder / "dashboard.token").exists()  # for the server that resumes the run
+
+
+def free_port():
+    with listening(0) as one:
+        return one.getsockname()[1]
+
+
+def answers(port):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    with closing(line), suppress(OSError):
+        line.request("GET", "/")
+        return line.getresponse().status == 200
+    return False
+
+
+def controlled(port, token, does):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    headers = {"Authorization": f"Bearer {token}", "Origin": f"http://127.0.0.1:{port}"}
+    with closing(line):
+        line.request("POST", "/api/control", json.dumps({"do": does}), headers)
+        return line.getresponse().status
+
+
+def until(holds, seconds=60.0):
+    end = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if holds():
+            return
+        end.wait(0.05)
+    raise AssertionError("it never came true")

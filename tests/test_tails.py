@@ -1,0 +1,63 @@
+import numpy as np
+
+from sojourn.tails import LineTail, LogTail, MetricsTail, RowTail
+
+
+def test_a_tail_gives_each_line_once_and_leaves_one_that_is_being_written(tmp_path):
+    path = tmp_path / "file"
+    tail = LineTail(path)
+    assert tail.lines() == []
+    path.write_text("one\ntwo\nthr")
+    assert tail.lines() == ["one", "two"]
+    assert tail.lines() == []
+    with path.open("a") as file:
+        file.write("ee\n")
+    assert tail.lines() == ["three"]
+    assert not tail.anew
+
+
+def test_a_file_that_was_cut_is_read_anew(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("one\ntwo\n")
+    tail = LineTail(path)
+    tail.lines()
+    path.write_text("new\n")
+    assert tail.lines() == ["new"]
+    assert tail.anew
+    assert tail.lines() == []
+    assert not tail.anew
+
+
+def test_a_log_that_was_turned_over_goes_on_in_its_new_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"what": "started"}\nnonsense\n[1]\n')
+    tail = LogTail(path)
+    assert tail.entries() == [{"what": "started"}]
+    path.rename(tmp_path / "log.jsonl.1")
+    path.write_text('{"what": "ended"}\n')
+    assert tail.entries() == [{"what": "ended"}]
+
+
+def test_metrics_come_with_their_columns_also_after_a_resume_that_cut_them(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("received,accuracy\n0,0.1\n10,0.5\n20,0.6\n")
+    tail = MetricsTail(path)
+    assert [row["received"] for row in tail.rows()] == [0, 10, 20]
+    with path.open("a") as file:
+        file.write("30,0.7\n")
+    assert tail.rows() == [{"received": 30, "accuracy": 0.7}]
+    path.write_text("received,accuracy\n0,0.1\n10,0.5\n")
+    assert [row["received"] for row in tail.rows()] == [0, 10]
+    assert tail.anew
+
+
+def test_records_are_given_whole_and_up_to_a_number(tmp_path):
+    kind = np.dtype([("client", "<i4"), ("at", "<f8")])
+    path = tmp_path / "rows.bin"
+    rows = np.array([(1, 0.5), (2, 1.5), (3, 2.5)], kind).tobytes()
+    path.write_bytes(rows[:-3])
+    tail = RowTail(path, kind)
+    assert tail.records(1)["client"].tolist() == [1]
+    assert tail.records()["client"].tolist() == [2]
+    path.write_bytes(rows)
+    assert tail.records()["client"].tolist() == [3]
