@@ -20,7 +20,6 @@ from sojourn.scenario import Dispatcher, Scenario
 from sojourn.schedule import Schedule
 from sojourn.timing.shares import exact_shares
 from sojourn.timing.simulate.record import simulate
-from sojourn.timing.simulate.runners import runner
 from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
@@ -100,9 +99,8 @@ class Runs:
         key = (plan.timing_hash, str(scenario.dispatcher))
         if key not in self._timings:
             small = thinned(self.fleet, plan, self._most, server.rule.rounds)
-            start = _start(small, scenario)
-            found = [_trace(small, scenario, start, self.time, self.seed + one) for one in range(self.traces)]
-            self._timings[key] = Timing(small, scenario, found)
+            seeds = range(self.seed, self.seed + self.traces)
+            self._timings[key] = Timing(small, scenario, _traces(small, scenario, self.time, seeds))
         return self._timings[key]
 
     @property
@@ -159,15 +157,18 @@ def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
     return Dispatcher(server.named)
 
 
-def _start(small: Thinned, scenario: Scenario) -> str:
-    """Return the stationary start if it is known, otherwise another one."""
+def _traces(small: Thinned, scenario: Scenario, time: float, seeds: Sequence[int]) -> list[Trace]:
+    """Simulate a trace for each seed, from the stationary start if it is known, otherwise from another one."""
+
+    def begun(start: str) -> list[Trace]:
+        return [_trace(small, scenario, start, time, seed) for seed in seeds]
+
     if not scenario.dispatcher.queued:
-        return "even"
+        return begun("even")
     try:
-        runner(small.fleet, small.plan, start="stationary", seed=0, scenario=scenario)
-    except InvalidInput:
-        return "one-each" if small.plan.concurrency <= small.fleet.clients else "even"
-    return "stationary"
+        return begun("stationary")
+    except InvalidInput:  # it is not known; if anything else is wrong, the next line says so again
+        return begun("one-each" if small.plan.concurrency <= small.fleet.clients else "even")
 
 
 def _trace(small: Thinned, scenario: Scenario, start: str, time: float, seed: int) -> Trace:

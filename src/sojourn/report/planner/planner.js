@@ -125,9 +125,9 @@
   function pictures({ groups, yours, recommended }) {
     const names = groups.map(one => one.name);
     const values = (side, key) => side.by_group.map(one => one[key]);
-    const drawn = [["Mean staleness", "staleness", number], ["Share of all updates", "share", percent], ["Idle clients", "idle", number]];
+    const drawn = [["Mean staleness", "staleness", number], ["Share of updates", "share", percent], ["Idle clients", "idle", number]];
     $("pictures").replaceChildren(...drawn.map(([title, key, said]) =>
-      bars(`${title}, by group`, names, values(yours, key), values(recommended, key), value => said(value, 3))));
+      bars(title, names, values(yours, key), values(recommended, key), value => said(value, 3))));
     const rows = groups.map((group, place) => {
       const mine = yours.by_group[place], theirs = recommended.by_group[place];
       return [group.name, number(group.count), number(mine.staleness), number(theirs.staleness), percent(mine.share),
