@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.files import read_text
+from sojourn.files import read_text, write_text
 from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS, SECONDS
 from sojourn.report.planner.question import check_size, rows_of
@@ -50,7 +50,7 @@ def _read(name: str, content: str) -> dict[str, Any]:
     kind = kind_of(shown, content)
     with TemporaryDirectory(prefix="sojourn-") as folder:
         path = Path(folder) / ("file.toml" if shown.lower().endswith(".toml") else "file.csv")
-        path.write_text(content, "utf-8", errors="surrogatepass")
+        write_text(path, content.encode("utf-8", "replace").decode(), "file")
         try:
             fleet, notes = _fleet(path, kind)
         except SojournError as error:
