@@ -222,6 +222,14 @@ def test_everybody_can_read_the_static_page(visit, static):
     assert faults(visit(static)) == []
 
 
+def test_the_static_page_offers_nothing_that_needs_a_server(visit, static):
+    page = visit(static)
+    page.locator("#numbers td").first.wait_for()
+    assert not page.locator("#drop").is_visible()
+    assert not page.locator("#add").is_visible()
+    assert page.get_by_label("clients of group 1").is_disabled()
+
+
 def test_pictures_of_the_page(visit, server, static):
     for name, how in {"light": {}, "dark": {"dark": True}, "phone": {"width": 390}}.items():
         page = opened(visit, server, **how)
