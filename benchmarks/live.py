@@ -70,7 +70,9 @@ class Side:
     def __init__(self, held: ExitStack, server: Callable[..., None], given: tuple[Any, ...]) -> None:
         self._held = held
         self._all: list[Process] = []
-        self.address = str(self.add(server, *given).hear())
+        self.server = self.add(server, *given)
+        self.said = self.server.hear()
+        self.address = str(self.said)
         self.turns: list[Turn] = []
 
     def add(self, work: Callable[..., None], *given: Any) -> Process:

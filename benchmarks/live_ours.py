@@ -43,11 +43,11 @@ class Prepared:
         return 0.0
 
 
-def serve(control: Control, folder: str, keys: str, clients: int, hidden: int, steps: int = FOR_EVER) -> None:
-    """Serve a live run until it ends or until told to end: C = n, at most one task per client."""
-    fleet = Path(folder) / "fleet.csv"
+def configured(folder: Path, clients: int, hidden: int, steps: int = FOR_EVER) -> TrainConfig:
+    """Return the run: C = n, at most one task per client."""
+    fleet = folder / "fleet.csv"
     fleet.write_text(f"name,count,rate\nall,{clients},100\n")
-    config = TrainConfig(
+    return TrainConfig(
         fleet=str(fleet),
         concurrency=clients,
         cap="1",
@@ -57,6 +57,11 @@ def serve(control: Control, folder: str, keys: str, clients: int, hidden: int, s
         steps=steps,
         evaluate_every=FOR_EVER,
     )
+
+
+def serve(control: Control, folder: str, keys: str, clients: int, hidden: int, steps: int = FOR_EVER) -> None:
+    """Serve a live run until it ends or until told to end: C = n, at most one task per client."""
+    config = configured(Path(folder), clients, hidden, steps)
     file = ServerFile("127.0.0.1:0", keys, out=str(Path(folder) / "run"), patience=LONG)
     with open_server(config, file) as run:
         control.ready(run.engine.address)

@@ -14,7 +14,7 @@ GROUPS = {
     "Simulation": ["simulate", "simulate_to_file", "measure", "Summary", "transient", "Scenario", "Dispatcher"],
     "Traces and what they tell": ["Trace", "scan", "fit", "Fit", "observe", "Observation"],
     "Training": ["train", "Run", "Dataset", "tune", "TunedPlan", "calibrate", "Calibration"],
-    "Live runs": ["serve"],
+    "Live runs": ["serve", "dashboard"],
     "Experiments": ["compare", "Comparison", "sweep", "Sweep"],
     "Errors": ["SojournError", "InvalidInput", "UnreadableFile", "UnwritableFile"],
 }

@@ -36,7 +36,6 @@ _HOME = {
     "train": "facade",
     "serve": "facade",
     "dashboard": "dashboards",
-    "Dashboard": "dashboards",
     "tune": "facade",
     "TunedPlan": "experiments.tune_plan",
     "compare": "facade",
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
     from sojourn.availability import Availability as Availability
     from sojourn.calibration import Calibration as Calibration
     from sojourn.constants import Constants as Constants
-    from sojourn.dashboards import Dashboard as Dashboard
     from sojourn.dashboards import dashboard as dashboard
     from sojourn.errors import InvalidInput as InvalidInput
     from sojourn.errors import SojournError as SojournError

@@ -29,6 +29,7 @@ def dashboard(
         typer.Option("--fleet", help="Plan for this fleet instead: a fleet file, or a log of durations."),
     ] = None,
     port: Port = PORT,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
     """Show a run as a live page in the browser, or a planner for a fleet, on this machine alone.
 
@@ -45,18 +46,22 @@ def dashboard(
     Examples:
     - `sojourn dashboard live/`
 
-    - `sojourn dashboard run/ --port 8080`
+    - `sojourn dashboard run/ --port 8080 --open`
 
     - `sojourn dashboard --fleet fleet.csv`
 
     - `sojourn dashboard --fleet durations.csv`
 
     """
+    import webbrowser
+
     from sojourn.dashboards import dashboard as shown
 
     with shown(run, port, fleet=fleet) as page:
         announce(page.address, page.token_file)
         say("Ctrl-C ends the page" + ("" if run is None else "; the run is not touched"), err=True)
+        if open_it:
+            webbrowser.open(page.address)
         page.wait()
 
 

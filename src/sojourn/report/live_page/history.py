@@ -120,6 +120,8 @@ def plain(value: Any, digits: int = 6) -> Any:
     if isinstance(value, np.bool_ | np.integer):
         return value.item()
     if isinstance(value, np.ndarray):
+        if value.dtype.kind in "iub":
+            return value.tolist()
         return [plain(one, digits) for one in value.tolist()]
     if isinstance(value, dict):
         return {str(key): plain(one, digits) for key, one in value.items()}

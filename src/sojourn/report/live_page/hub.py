@@ -5,15 +5,16 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from sojourn.errors import SojournError
 from sojourn.report.live_page.state import State
-from sojourn.report.web.serving import event
+from sojourn.report.web.serving import THREAD, event
 from sojourn.watched import ENDED, Watched
 
-EVERY = 1.0  # seconds between two looks
-MOMENT = 0.1  # seconds between two checks whether the server stops
+EVERY, MANY = 1.0, 200  # seconds between two looks; twice as many if there are more clients than that
+MOMENT = 0.25  # seconds between two checks whether the server stops
 
 
 class Message(NamedTuple):
@@ -31,7 +32,9 @@ class Hub:
     """The state of a run, and what its readers are told."""
 
     def __init__(self, watched: Watched, stopping: threading.Event, every: float = EVERY) -> None:
-        self.state, self.stopping, self.every = State(watched), stopping, every
+        self.state, self.stopping = State(watched), stopping
+        self.every = every if watched.described.group.size <= MANY else 2 * every
+        self._looker = ThreadPoolExecutor(1, THREAD)
         self._lock = threading.Lock()
         self._last: Message | None = None
         self._looked = 0.0
@@ -60,7 +63,7 @@ class Hub:
         version, number = -1, -1
         while True:
             over = self.stopping.is_set()
-            found = await asyncio.to_thread(self.message, over)
+            found = await asyncio.get_running_loop().run_in_executor(self._looker, self.message, over)
             if found.version != version:
                 version = found.version
                 yield found.about
@@ -77,7 +80,7 @@ class Hub:
     async def _pause(self) -> None:
         until = time.monotonic() + self.every
         while time.monotonic() < until and not self.stopping.is_set():
-            await asyncio.sleep(MOMENT)
+            await asyncio.sleep(min(MOMENT, self.every))
 
 
 def _encoded(name: str, content: Any) -> bytes:

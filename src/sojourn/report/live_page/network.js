@@ -1,13 +1,13 @@
 // The network as a picture: the server, and every client with the tasks that it holds; many clients become small cells.
 const Network = (() => {
   const canvas = document.getElementById("network"), spot = document.getElementById("spot");
-  const LEFT = 176, GAP = 6, LABEL = 20;
-  let about = null, now = null, cells = [];
+  const GAP = 6, LABEL = 20, NARROW = 560;  // on a narrow page the server stands above its clients
+  let about = null, now = null, cells = [], left = 176, narrow = false;
 
   function sizes(width) {  // of a cell, so that the picture keeps a readable height
-    const many = about.count, room = width - LEFT - 24;
+    const many = about.count, room = width - left - 24;
     if (!about.group) return null;
-    if (many <= 16) return { w: Math.min(150, room), h: 46, kind: "named" };
+    if (many <= 16) return { w: Math.min(150, narrow ? (room - GAP) / 2 : room), h: 46, kind: "named" };
     if (many <= 120) return { w: 44, h: 26, kind: "dots" };
     let side = 20;
     while (side > 6 && Math.ceil(many / Math.floor(room / side)) * side > 460) side -= 1;
@@ -15,9 +15,9 @@ const Network = (() => {
   }
 
   function layout(width) {
-    const size = sizes(width), gap = size && size.kind === "colour" ? 2 : GAP, room = width - LEFT - 24;
+    const size = sizes(width), gap = size && size.kind === "colour" ? 2 : GAP, room = width - left - 24;
     const blocks = [];
-    let top = 4;
+    let top = narrow ? 48 : 4;
     const members = about.groups.map(() => []);
     if (size) about.group.forEach((group, client) => members[group].push(client));
     about.groups.forEach((name, group) => {
@@ -35,8 +35,10 @@ const Network = (() => {
 
   function draw() {
     if (!about || !now) return;
-    const width = Math.max(300, canvas.parentElement.clientWidth), plan = layout(width);
-    const scale = window.devicePixelRatio || 1;
+    const width = Math.max(300, canvas.parentElement.clientWidth), scale = window.devicePixelRatio || 1;
+    narrow = width < NARROW;
+    left = narrow ? 26 : 176;
+    const plan = layout(width);
     canvas.width = width * scale;
     canvas.height = plan.height * scale;
     canvas.style.height = `${plan.height}px`;
@@ -45,7 +47,8 @@ const Network = (() => {
     pen.font = "13px system-ui, sans-serif";
     pen.textBaseline = "middle";
     cells = [];
-    const server = { x: 4, y: Math.min(plan.height / 2 - 34, 260), w: LEFT - 48, h: 68 };
+    const server = narrow ? { x: 4, y: 4, w: width - 8, h: 32 }
+      : { x: 4, y: Math.min(plan.height / 2 - 34, 260), w: left - 48, h: 68 };
     for (const block of plan.blocks) link(pen, server, block);
     drawServer(pen, server);
     for (const block of plan.blocks) drawBlock(pen, plan, block, width);
@@ -59,8 +62,14 @@ const Network = (() => {
     pen.lineWidth = many ? 1 + 7 * many / all : 1;
     pen.beginPath();
     const y = block.top + LABEL / 2, x = server.x + server.w;
-    pen.moveTo(x, server.y + server.h / 2);
-    pen.bezierCurveTo(x + 25, server.y + server.h / 2, LEFT - 30, y, LEFT - 6, y);
+    if (narrow) {
+      pen.moveTo(12, server.y + server.h);
+      pen.lineTo(12, y);
+      pen.lineTo(left - 4, y);
+    } else {
+      pen.moveTo(x, server.y + server.h / 2);
+      pen.bezierCurveTo(x + 25, server.y + server.h / 2, left - 30, y, left - 6, y);
+    }
     pen.stroke();
   }
 
@@ -69,10 +78,10 @@ const Network = (() => {
     pen.fillStyle = Charts.colour("--text");
     pen.textAlign = "center";
     const middle = server.x + server.w / 2;
-    pen.fillText("server", middle, server.y + 16);
-    pen.fillText(`${now.updates.toLocaleString("en")} updates`, middle, server.y + 36, server.w - 8);
     const most = now.concurrency === null ? "" : ` of ${now.concurrency}`;
-    pen.fillText(`${now.flying}${most} tasks out`, middle, server.y + 54, server.w - 8);
+    const words = ["server", `${now.updates.toLocaleString("en")} updates`, `${now.flying}${most} tasks out`];
+    if (narrow) pen.fillText(words.join(", "), middle, server.y + server.h / 2, server.w - 8);
+    else words.forEach((said, line) => pen.fillText(said, middle, server.y + 16 + 19 * line, server.w - 8));
     pen.textAlign = "left";
   }
 
@@ -82,10 +91,10 @@ const Network = (() => {
     const there = groups.present[group], all = groups.clients[group];
     const said = `${block.name}: ${there === all ? all : `${there} of ${all}`} clients, ` +
       `${groups.serving[group]} in service, ${groups.waiting[group]} waiting`;
-    pen.fillText(said, LEFT, block.top + LABEL / 2, width - LEFT - 8);
+    pen.fillText(said, left, block.top + LABEL / 2, width - left - 8);
     if (!plan.size) return drawShare(pen, block, width);
     block.members.forEach((client, place) => {
-      const x = LEFT + place % block.columns * (plan.size.w + plan.gap);
+      const x = left + place % block.columns * (plan.size.w + plan.gap);
       const y = block.top + LABEL + Math.floor(place / block.columns) * (plan.size.h + plan.gap);
       cells.push({ x, y, w: plan.size.w, h: plan.size.h, client });
       drawClient(pen, plan.size, x, y, client);
@@ -93,11 +102,11 @@ const Network = (() => {
   }
 
   function drawShare(pen, block, width) {  // too many clients to draw: the part of a group that is busy
-    const groups = now.groups, all = Math.max(1, groups.clients[block.group]), room = width - LEFT - 24;
+    const groups = now.groups, all = Math.max(1, groups.clients[block.group]), room = width - left - 24;
     const y = block.top + LABEL;
-    box(pen, LEFT, y, room, 12, Charts.colour("--ground"), Charts.colour("--quiet"));
+    box(pen, left, y, room, 12, Charts.colour("--ground"), Charts.colour("--quiet"));
     pen.fillStyle = Charts.colour("--series-1");
-    pen.fillRect(LEFT, y, room * Math.min(1, groups.serving[block.group] / all), 12);
+    pen.fillRect(left, y, room * Math.min(1, groups.serving[block.group] / all), 12);
   }
 
   function drawClient(pen, size, x, y, client) {

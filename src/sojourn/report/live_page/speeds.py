@@ -16,6 +16,7 @@ from sojourn.watched import Described, Speeds
 FEW_CLIENTS = 24  # up to so many are shown one by one
 FLOOR = 0.02  # no mean is believed to be known better than this
 LEVEL = 0.95
+NORMAL = 1.96  # standard errors on either side
 
 
 class Learnt:
@@ -39,8 +40,12 @@ class Learnt:
             mean = self._sum / self._count
             spread = np.nansum(self._square / mean**2 - self._count)
             shape = self._count / max(spread / max(self._count.sum(), 1.0), FLOOR**2)
-        low, high = interval(mean, np.minimum(shape, 1 / FLOOR**2))
-        return Speeds(mean, low, high, self._count)
+        shape = np.minimum(shape, 1 / FLOOR**2)
+        if mean.size <= FEW_CLIENTS:
+            return Speeds(mean, *interval(mean, shape), self._count)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = NORMAL * mean / np.sqrt(shape)  # nobody sees these intervals, only those of groups
+        return Speeds(mean, mean - error, mean + error, self._count)
 
 
 def interval(mean: Floats, shape: Floats) -> tuple[Floats, Floats]:
@@ -68,13 +73,13 @@ def table(found: Speeds, about: Described, names: list[str]) -> list[dict[str, A
 
 def _pooled(found: Speeds, told: Floats, mine: Any, name: str) -> dict[str, Any]:
     """Return the mean over the clients of a group, with the interval of this mean."""
-    known = mine & np.isfinite(found.mean) & np.isfinite(found.low) & (found.low > 0)
+    known = mine & np.isfinite(found.mean) & np.isfinite(found.high - found.low)
     row: dict[str, Any] = {"name": name, "mean": np.nan, "low": np.nan, "high": np.nan}
     row |= {"told": float(told[mine].mean()) if mine.any() else np.nan, "tasks": float(found.tasks[mine].sum())}
     if not known.any():
         return row
     mean = float(found.mean[known].mean())
-    error = (found.high - found.low)[known] / 3.92  # of each client's mean, about
+    error = (found.high - found.low)[known] / (2 * NORMAL)  # of each client's mean, about
     shape = mean**2 / max(float((error**2).sum()) / known.sum() ** 2, (FLOOR * mean) ** 2)
     low, high = interval(np.array([mean]), np.array([shape]))
     return row | {"mean": mean, "low": float(low[0]), "high": float(high[0])}

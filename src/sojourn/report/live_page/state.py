@@ -17,7 +17,7 @@ from sojourn.types import Floats
 from sojourn.watched import ENDED, PAUSED, RUNNING, STOPPED, Look, Promise, Watched
 
 WINDOW = 30.0  # seconds over which "now" is measured in a live run
-LAST = 200  # updates over which "now" is measured in a simulated run
+LAST = 200  # updates over which "now" is measured in a simulated run; as many as are in flight, if these are more
 BEHIND = 0.3  # seconds by which the rows of a live run may lag behind its clock
 MOST_RECENT = 50_000  # updates that are remembered one by one
 MOST_CLIENTS = 2_000  # of which each is shown for itself
@@ -63,7 +63,6 @@ class State:
                 "count": int(of.group.size),
                 "ends": {"updates": of.updates, "time": of.time},
                 "window": WINDOW if of.live else None,
-                "last": LAST,
                 "notes": of.notes,
                 "controls": controls is not None,
             }
@@ -136,7 +135,8 @@ class State:
     def _message(self, seen: Look) -> dict[str, Any]:
         promise = seen.plans[-1] if seen.plans else None
         until = seen.time - (BEHIND if self.of.live and seen.state in (RUNNING, PAUSED) else 0.0)
-        flow, stale = self._now(seen.time)
+        last = max(LAST, 0 if promise is None else promise.concurrency)
+        flow, stale = self._now(seen.time, last)
         whole = self._updates / seen.time if seen.time > 0 else None
         mean = self._stale / self._updates if self._updates else None
         promised: dict[str, float | None] = {"throughput": None, "staleness": None}
@@ -145,6 +145,7 @@ class State:
         facts = {
             "state": seen.state,
             "time": seen.time,
+            "last": last,
             "updates": self._updates,
             "throughput": {"now": flow, "promised": promised["throughput"], "whole": whole},
             "staleness": {"now": stale, "promised": promised["staleness"], "whole": mean},
@@ -166,12 +167,12 @@ class State:
             "controls": self._controls(seen),
         }
 
-    def _now(self, time: float) -> tuple[float | None, float | None]:
-        """Return updates per second and mean staleness of late."""
-        recent = self._recent if self.of.live else self._recent[-LAST:]
+    def _now(self, time: float, last: int) -> tuple[float | None, float | None]:
+        """Return updates per second and mean staleness of late: of some seconds, or of the last so many updates."""
+        recent = self._recent if self.of.live else self._recent[-last:]
         if not len(recent):
             return (0.0, None) if self.of.live and time > 0 else (None, None)
-        span = min(WINDOW, time) if self.of.live else time - (recent[0, 0] if len(recent) == LAST else 0.0)
+        span = min(WINDOW, time) if self.of.live else time - (recent[0, 0] if len(recent) == last else 0.0)
         return len(recent) / span if span > 0 else None, float(recent[:, 1].mean())
 
     def _network(self, seen: Look, promise: Promise | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ const Tables = (() => {
 
   function facts(about, now) {
     const against = one => one.promised === null ? "no promise" : `${number(one.promised)} promised`;
-    const lately = about.window === null ? `last ${about.last}` : `last ${about.window} s`;
+    const lately = about.window === null ? `last ${whole(now.last)}` : `last ${about.window} s`;
     const shown = [
       [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
       [Charts.duration(now.time), about.live ? "running" : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],

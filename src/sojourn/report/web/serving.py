@@ -18,6 +18,7 @@ HOST = "127.0.0.1"
 READERS = 64  # connections at the same time
 PATIENCE = 2.0  # seconds that answers have to come to their end when the server stops
 START = 10.0  # seconds until it must answer
+THREAD = "dashboard"  # how the names of its threads begin
 LIBRARIES = ("starlette", "uvicorn", "jinja2")
 
 
@@ -62,7 +63,7 @@ class Serving:
             timeout_graceful_shutdown=int(PATIENCE),
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     @property
     def address(self) -> str:
