@@ -8,6 +8,7 @@ import command_pages
 import matplotlib
 import notebook_pages
 import page_links
+import planner_page
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -22,7 +23,7 @@ NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made: the first one from README.md, the references from the code, the notebooks."""
+    """Add the pages that are made: the first from README.md, references from the code, notebooks, the planner."""
     HOMES.clear()
     texts = {f"docs/{file.src_uri}": file.content_string for file in files.documentation_pages()}
     texts |= {name: (page_links.ROOT / name).read_text("utf-8") for name in page_links.PAGES}
@@ -41,6 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page_links.on_site(home), content=NOT_SEARCHED + text))
     for name, text in {"commands.md": command_pages.page(), **api_pages.pages()}.items():
         files.append(File.generated(config, name, content=text))
+    files.append(File.generated(config, planner_page.NAME, content=planner_page.page()))
     return files
 
 

@@ -1,14 +1,19 @@
-"""Dashboards: live pages of runs, of this process or by their folders. Here the rooms `live` and `report` meet."""
+"""Dashboards: live pages of runs, of this process or by their folders, and planner pages of fleets.
+
+Here the rooms `live` and `report` meet.
+"""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sojourn.fleet import Fleet
     from sojourn.live.run import LiveRun
     from sojourn.report.web.serving import Serving
     from sojourn.report.web.tokens import Token
@@ -18,13 +23,13 @@ PORT = 7734
 
 
 class Dashboard:
-    """A live page that is served until `stop`, or during a `with` block.
+    """A live page or a planner page that is served until `stop`, or during a `with` block.
 
     `address` is where the page is, and `token_file` holds the token that the page asks for: readable by its owner
     alone, and never part of the address.
     """
 
-    def __init__(self, watched: "Watched", port: int = 0) -> None:
+    def __init__(self, watched: "Watched | Planner", port: int = 0) -> None:
         from sojourn.report.web.tokens import passing_token
 
         self._held = passing_token()
@@ -64,17 +69,50 @@ class Dashboard:
         return f"<Dashboard at {self.address}, token in {self.token_file}>"
 
 
-def dashboard(folder: str | Path, port: int = 0) -> Dashboard:
-    """Show the run in a folder as a page on 127.0.0.1, and return the Dashboard; the run may still be going.
+def dashboard(folder: str | Path | None = None, port: int = 0, *, fleet: Any = None) -> Dashboard:
+    """Show the run in a folder, or a planner for a fleet, as a page on 127.0.0.1, and return the Dashboard.
 
-    The folder is that of a live run or of simulated training. It is only read, and no lock is taken. `port` is where
-    the page is served (0 = any that is free). Use it in a `with` block, or call `stop` at the end:
+    - `folder`: that of a live run or of simulated training, which may still be going; it is only read, and no lock is
+      taken
+    - `port`: where the page is served (0 = any that is free)
+    - `fleet`: instead of a run, play with the policies of a Fleet, of a fleet file or of a log of durations; without
+      either, of an example
+
+    Use it in a `with` block, or call `stop` at the end:
 
         with sojourn.dashboard("live/") as page:
             print(page.address, page.token_file)
             page.wait()
     """
+    if folder is None:
+        return Dashboard(planner_for(fleet), port)
+    if fleet is not None:
+        raise InvalidInput("a page shows a run or a planner for a fleet, got both; leave one out")
     return Dashboard(watched_in(folder), port)
+
+
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """What a planner page begins with."""
+
+    fleet: "Fleet | None"
+    """The fleet; None = an example."""
+    name: str = "your fleet"
+    """What it is called."""
+
+
+def planner_for(given: Any) -> Planner:
+    """Return a planner for a Fleet or a file; a fleet that is too large for the page is refused."""
+    if given is None:
+        return Planner(None)
+    from sojourn.plan import fleet_of
+    from sojourn.report.planner.question import check_size
+    from sojourn.report.planner.upload import fleet_in
+
+    named = isinstance(given, str | Path)
+    fleet = fleet_in(given) if named else fleet_of(given)
+    check_size(fleet)
+    return Planner(fleet, Path(given).name) if named else Planner(fleet)
 
 
 def watched_in(folder: str | Path) -> "Watched":
@@ -125,6 +163,10 @@ def _served(watched: Any, token: "Token", port: int) -> "Serving":
     from sojourn.report.web.serving import need_libraries
 
     need_libraries()
+    if isinstance(watched, Planner):
+        from sojourn.report.planner.app import served as planner_served
+
+        return planner_served(watched.fleet, watched.name, token, port)
     from sojourn.report.live_page.app import served
 
     return served(watched, token, port)

@@ -77,7 +77,12 @@ def write_bytes(path: str | Path, content: bytes, what: str = "file") -> None:
 
 def write_json(path: str | Path, content: Any, what: str = "file") -> None:
     """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(content, indent=2) + "\n", what)
+    write_text(path, json_text(content), what)
+
+
+def json_text(content: Any) -> str:
+    """Return the text of such a file."""
+    return json.dumps(content, indent=2) + "\n"
 
 
 @contextmanager

@@ -244,7 +244,7 @@ class Fleet(Frozen, Tabular):
     def exponential(self) -> bool:
         """Whether every service time is exponential and there are no links: the paper's closed Jackson network."""
         no_links = bool(np.isinf(self.uplink_rate).all() and np.isinf(self.downlink_rate).all())
-        return no_links and all(law == EXPONENTIAL for law in self.law)
+        return no_links and all(law is EXPONENTIAL or law == EXPONENTIAL for law in self.law)
 
     @cached_property
     def hash(self) -> str:

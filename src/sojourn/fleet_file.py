@@ -79,7 +79,7 @@ def read_columns(path: Path) -> Columns:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise UnreadableFile(f"a fleet file must end in .csv or .toml, got {path}; rename it or convert it")
-    columns = _columns(reader(path))
+    columns = columns_of(reader(path))
     if not columns["name"]:
         raise InvalidInput(f"{path}: a fleet needs at least one group, got none; add a row with name,count,rate")
     return columns
@@ -145,7 +145,8 @@ def _known(where: str, keys: Sequence[str]) -> None:
             raise InvalidInput(f"{where}: unknown column '{key}'; {hint}")
 
 
-def _columns(rows: Rows) -> Columns:
+def columns_of(rows: Rows) -> Columns:
+    """Return one list per column of `COLUMNS` from rows, each with the words that say where it stands."""
     columns: Columns = {key: [] for key in COLUMNS}
     for where, row in rows:
         units = dict.fromkeys(RATES, _unit(row, where))

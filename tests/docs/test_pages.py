@@ -24,6 +24,7 @@ PAGES = (
     "operations",
     "paper",
     "performance",
+    "planner",
     "theory",
     "tune",
     "twin",

@@ -1,4 +1,4 @@
-"""`sojourn dashboard`: the live page of a run, by its folder."""
+"""`sojourn dashboard`: the live page of a run, by its folder, or the planner page of a fleet."""
 
 import sys
 from pathlib import Path
@@ -21,15 +21,25 @@ ThePage = Annotated[
 
 
 def dashboard(
-    run: Annotated[Path, typer.Argument(help="Folder of a live run or of simulated training.", show_default=False)],
+    run: Annotated[
+        Path | None, typer.Argument(help="Folder of a live run or of simulated training.", show_default=False)
+    ] = None,
+    fleet: Annotated[
+        Path | None,
+        typer.Option("--fleet", help="Plan for this fleet instead: a fleet file, or a log of durations."),
+    ] = None,
     port: Port = PORT,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
-    """Show a run as a live page in the browser, on this machine alone.
+    """Show a run as a live page in the browser, or a planner for a fleet, on this machine alone.
 
     The run may be going, stopped or ended: live, or simulated training. Its folder is only read, so the page can be
     opened beside any run. It shows the network, staleness and throughput against what exact theory promises, accuracy
     and loss, estimated speeds, changes of the plan, and faults. Ctrl-C ends it, and leaves the run alone.
+
+    With `--fleet` the page is a planner: move cap, concurrency, sampling, correction and budget, and see throughput,
+    staleness, idle clients and expected loss at once, beside the recommended plan. Without a run and a fleet it begins
+    with an example.
 
     The page asks for a token. It is in a file that only you can read, whose name is printed.
 
@@ -38,14 +48,18 @@ def dashboard(
 
     - `sojourn dashboard run/ --port 8080 --open`
 
+    - `sojourn dashboard --fleet fleet.csv`
+
+    - `sojourn dashboard --fleet durations.csv`
+
     """
     import webbrowser
 
     from sojourn.dashboards import dashboard as shown
 
-    with shown(run, port) as page:
+    with shown(run, port, fleet=fleet) as page:
         announce(page.address, page.token_file)
-        say("Ctrl-C ends the page; the run is not touched", err=True)
+        say("Ctrl-C ends the page" + ("" if run is None else "; the run is not touched"), err=True)
         if open_it:
             webbrowser.open(page.address)
         page.wait()

@@ -131,9 +131,12 @@ def budget(time: float | str) -> float:
 
 def row_of(fleet: Fleet, policy: Policy, time: float, loss: float | None = None) -> Row:
     """Return what theory predicts for a policy: exact for exponential service, and for any law if nobody waits."""
-    plan = policy.plan
-    found = expected(fleet, plan, scenario_of(policy))
-    updates = found.throughput * time
+    return row_from(fleet, policy, expected(fleet, policy.plan, scenario_of(policy)), time, loss)
+
+
+def row_from(fleet: Fleet, policy: Policy, found: Analysis, time: float, loss: float | None = None) -> Row:
+    """Return the same from an analysis that is at hand."""
+    plan, updates = policy.plan, found.throughput * time
     return Row(
         policy=policy,
         updates=updates,

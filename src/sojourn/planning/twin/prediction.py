@@ -14,7 +14,7 @@ from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
 from sojourn.planning.policy import Policy
 from sojourn.planning.twin.moments import Outcome, exact
-from sojourn.planning.twin.runs import BLOCKS, Run, Runs
+from sojourn.planning.twin.runs import BLOCKS, STRETCHES, Run, Runs
 from sojourn.planning.twin.windows import long
 from sojourn.types import Floats
 
@@ -70,11 +70,14 @@ def predict(
     traces: int = 2,
     seed: int = 0,
     step_sizes: Sequence[float] | None = None,
+    most: int | None = None,
+    stretches: int = STRETCHES,
 ) -> list[Predicted]:
     """Predict the final loss of each policy, at the step size that is best for it (or the best of `step_sizes`).
 
     Policies with the same timing share traces, and all have the same seed, so that randomness is common to them. The
-    plan's step size is not used, because it belongs to the real problem.
+    plan's step size is not used, because it belongs to the real problem. `most` is the most clients to simulate (None
+    = as many as needed), `stretches` the most stretches of a block with a step size of their own in a long run.
 
     >>> from sojourn.planning.policy import usual
     >>> fleet = Fleet.of(fast=(9, 8.0), slow=(1, 1.0))
@@ -89,7 +92,7 @@ def predict(
         raise InvalidInput(f"traces must be at least 1, got {traces}")
     if step_sizes is not None and not (len(step_sizes) and all(isfinite(one) and one > 0 for one in step_sizes)):
         raise InvalidInput(f"step_sizes must hold positive numbers, got {list(step_sizes)}")
-    runs = Runs(fleet, float(time), traces, seed)
+    runs = Runs(fleet, float(time), traces, seed, most, stretches)
     each = [(policy, runs.of(policy)) for policy in policies]
     with ThreadPoolExecutor(max(1, min(len(each), os.cpu_count() or 1))) as pool:
         return list(pool.map(lambda one: _predicted(one[0], one[1], landscape, step_sizes), each))

@@ -20,13 +20,13 @@ from sojourn.scenario import Dispatcher, Scenario
 from sojourn.schedule import Schedule
 from sojourn.timing.shares import exact_shares
 from sojourn.timing.simulate.record import simulate
-from sojourn.timing.simulate.runners import runner
 from sojourn.trace import Trace
 from sojourn.types import Floats, Integers
 
 EXACT = 20_000  # up to this many updates each one is followed
 TURNS = 10  # a window of a longer run is at least this many times the tasks in flight
 BLOCKS = 8  # blocks of the time
+STRETCHES = 8  # most stretches of a block, if the step size falls
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,8 @@ class Run:
     """Number of updates of the simulated fleet within the time; larger than that of `updates` for a long run."""
     shares: Floats | None = None
     """Each client's share of all updates, if it is known."""
+    stretches: int = STRETCHES
+    """Most stretches of a block in a long run."""
 
 
 @dataclass(eq=False)
@@ -77,6 +79,8 @@ class Runs:
     seed: int = 0
     most: int | None = None
     """Most clients to simulate; None = as many as needed."""
+    stretches: int = STRETCHES
+    """Most stretches of a block in a long run."""
     _timings: dict[Any, Timing] = field(default_factory=dict)
 
     def of(self, policy: Policy) -> list[Run]:
@@ -95,9 +99,8 @@ class Runs:
         key = (plan.timing_hash, str(scenario.dispatcher))
         if key not in self._timings:
             small = thinned(self.fleet, plan, self._most, server.rule.rounds)
-            start = _start(small, scenario)
-            found = [_trace(small, scenario, start, self.time, self.seed + one) for one in range(self.traces)]
-            self._timings[key] = Timing(small, scenario, found)
+            seeds = range(self.seed, self.seed + self.traces)
+            self._timings[key] = Timing(small, scenario, _traces(small, scenario, self.time, seeds))
         return self._timings[key]
 
     @property
@@ -132,7 +135,7 @@ class Runs:
             concurrency=timing.scenario.dispatcher.wait or timing.small.plan.concurrency,
             share=timing.small.share,
         )
-        return Run(updates, server, timing.small, schedule, self.time, number, timing.shares)
+        return Run(updates, server, timing.small, schedule, self.time, number, timing.shares, self.stretches)
 
 
 def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
@@ -154,15 +157,18 @@ def _dispatcher(policy: Policy, server: Server) -> Dispatcher:
     return Dispatcher(server.named)
 
 
-def _start(small: Thinned, scenario: Scenario) -> str:
-    """Return the stationary start if it is known, otherwise another one."""
+def _traces(small: Thinned, scenario: Scenario, time: float, seeds: Sequence[int]) -> list[Trace]:
+    """Simulate a trace for each seed, from the stationary start if it is known, otherwise from another one."""
+
+    def begun(start: str) -> list[Trace]:
+        return [_trace(small, scenario, start, time, seed) for seed in seeds]
+
     if not scenario.dispatcher.queued:
-        return "even"
+        return begun("even")
     try:
-        runner(small.fleet, small.plan, start="stationary", seed=0, scenario=scenario)
-    except InvalidInput:
-        return "one-each" if small.plan.concurrency <= small.fleet.clients else "even"
-    return "stationary"
+        return begun("stationary")
+    except InvalidInput:  # it is not known; if anything else is wrong, the next line says so again
+        return begun("one-each" if small.plan.concurrency <= small.fleet.clients else "even")
 
 
 def _trace(small: Thinned, scenario: Scenario, start: str, time: float, seed: int) -> Trace:

@@ -21,7 +21,6 @@ from sojourn.planning.twin.updates import Rows
 from sojourn.types import Floats
 
 LEAST = 500  # fewest updates of a window
-STRETCHES = 8  # most stretches of a block, if the step size falls
 LOOKS = 16  # samples of the schedule in each stretch
 NEAR = 1e-9  # a window does not move a direction if its factor is this close to 1
 
@@ -105,7 +104,7 @@ def long(run: Run, landscape: Landscape) -> Long:
     multiple = run.server.at_once(updates)
     least = max(LEAST, TURNS * updates.concurrency)
     constant = run.schedule.name == "constant"
-    pieces = 1 if constant else int(np.clip(run.number / BLOCKS // least, 1, STRETCHES))
+    pieces = 1 if constant else int(np.clip(run.number / BLOCKS // least, 1, run.stretches))
     length = run.number / (BLOCKS * pieces)
     repeats = max(1, int(length // least))
     size = max(1, round(length / repeats / multiple)) * multiple

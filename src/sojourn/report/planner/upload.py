@@ -1,0 +1,79 @@
+"""Files that are dropped on the planner page: a fleet file, or a log of durations from which a fleet is fitted."""
+
+import csv
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sojourn.errors import InvalidInput, SojournError
+from sojourn.files import read_text, write_text
+from sojourn.fleet import Fleet
+from sojourn.fleet_file import COLUMNS, SECONDS
+from sojourn.report.planner.question import check_size, rows_of
+from sojourn.shown import short
+from sojourn.timing.fit.from_log import fit_log
+from sojourn.values import table, text
+
+MOST_BYTES = 5_000_000
+FLEET, LOG = "fleet", "log"
+
+
+def read_upload(asked: Any) -> dict[str, Any]:
+    r"""Return the rows of a fleet from a file's name and text, with notes on a log; a refusal is an answer too.
+
+    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\nfast,9,8.0\n"})["groups"]
+    [{'name': 'fast', 'count': 9, 'rate': 8.0}]
+    >>> read_upload({"name": "fleet.csv", "text": "name,count,rate\nfast,0,8.0\n"})["error"]
+    "fleet.csv: count of group 'fast' must be at least 1, got 0; leave the group out"
+    """
+    try:
+        told = table(asked, "a file")
+        return _read(text(told.get("name"), "name of a file"), text(told.get("text"), "text of a file"))
+    except SojournError as error:
+        return {"error": str(error), "field": "file"}
+
+
+def fleet_in(path: str | Path) -> Fleet:
+    """Return the fleet of a file: a fleet file, or a log of durations from which it is fitted."""
+    place = Path(path)
+    if place.suffix.lower() == ".csv" and kind_of(place.name, read_text(place, "fleet file")) == LOG:
+        return fit_log(place).fleet
+    return Fleet.load(place)
+
+
+def _read(name: str, content: str) -> dict[str, Any]:
+    if len(content) > MOST_BYTES:
+        raise InvalidInput(
+            f"a file must have at most {MOST_BYTES / 1e6:g} MB, got {len(content) / 1e6:.3g} MB; use sojourn fit"
+        )
+    shown = short(PurePath(name.replace("\\", "/")).name or "the file", 60)
+    kind = kind_of(shown, content)
+    with TemporaryDirectory(prefix="sojourn-") as folder:
+        path = Path(folder) / ("file.toml" if shown.lower().endswith(".toml") else "file.csv")
+        write_text(path, content.encode("utf-8", "replace").decode(), "file")
+        try:
+            fleet, notes = _fleet(path, kind)
+        except SojournError as error:
+            raise InvalidInput(str(error).replace(str(path), shown)) from None
+    check_size(fleet)
+    return {"name": shown, "kind": kind, "groups": rows_of(fleet), "notes": notes}
+
+
+def _fleet(path: Path, kind: str) -> tuple[Fleet, list[str]]:
+    if kind == FLEET:
+        return Fleet.load(path), []
+    found = fit_log(path)
+    return found.fleet, [f"{one[:1].upper()}{one[1:]}." for one in found.notes]
+
+
+def kind_of(name: str, content: str) -> str:
+    r"""Return whether a file is a fleet or a log: a fleet is TOML, or has two columns of a fleet file.
+
+    >>> kind_of("a.csv", "name,count,rate\n"), kind_of("b.csv", "device,seconds\n"), kind_of("c.toml", "")
+    ('fleet', 'log', 'fleet')
+    """
+    if name.lower().endswith(".toml"):
+        return FLEET
+    first = content.lstrip("\ufeff \r\n").partition("\n")[0][:10_000]
+    heads = {cell.strip() for cell in next(csv.reader([first]), [])}
+    return FLEET if len(heads & {*COLUMNS, SECONDS}) > 1 else LOG

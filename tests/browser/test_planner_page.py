@@ -1,0 +1,237 @@
+"""The planner page in a real browser: numbers are those of Python, names stay text, and the keyboard is enough."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import planner_page
+import pytest
+from reading import faults
+
+import sojourn as sj
+from sojourn.report.planner.answer import answer
+from sojourn.report.planner.app import served
+from sojourn.report.planner.examples import examples
+from sojourn.report.planner.question import rows_of
+from sojourn.report.web.tokens import Token
+
+pytestmark = pytest.mark.slow
+TOKEN = Token("t" * 43, Path("nowhere"))
+FLEET = sj.Fleet.of(fast=(9, 8.0), slow=(3, 1.0))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served(FLEET, "mine", TOKEN) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory):
+    path = tmp_path_factory.mktemp("site") / "planner-page.html"
+    path.write_text(planner_page.page(), "utf-8")
+    return path
+
+
+def opened(visit, server, **how):
+    visit.expect_errors("401")  # the page is asked for its token first
+    page = visit(server.address, **how)
+    page.fill("#token", TOKEN.value)
+    page.keyboard.press("Enter")
+    page.locator("#numbers td").first.wait_for()
+    return page
+
+
+def said(value, digits=4):
+    """A number as the page writes it."""
+    return f"{round(value):,}" if abs(value) >= 1000 else f"{float(f'{value:.{digits}g}'):,g}"
+
+
+def shows(page, **question):
+    """Wait until the page shows what Python answers."""
+    found = answer({"groups": rows_of(FLEET), **question})
+    row = page.locator("#numbers tr", has_text="updates per second")
+    row.filter(has_text=said(found["yours"]["throughput"])).wait_for(timeout=20_000)
+    return found
+
+
+def test_the_first_answer_is_that_of_python(visit, server):
+    page = opened(visit, server)
+    found = shows(page, cap=None, correction=0.0)
+    cells = page.locator("#numbers tr", has_text="staleness of the stalest").locator("td").all_inner_texts()
+    assert cells[1:3] == [said(found["yours"]["stalest"]), said(found["recommended"]["stalest"])]
+    assert page.locator("#differs tbody tr").count() == 2
+
+
+def test_moving_controls_changes_the_numbers_to_what_python_says(visit, server):
+    page = opened(visit, server)
+    page.select_option("#cap", "2")
+    page.select_option("#sampling", label="by speed")
+    page.select_option("#correction", label="1/2")
+    page.locator("#tasks-slider").focus()
+    page.keyboard.press("ArrowLeft")
+    tasks = int(page.input_value("#concurrency"))
+    assert tasks < 12
+    found = shows(page, cap=2, sampling="speed", correction=0.5, concurrency=tasks)
+    waiting = page.locator("#numbers tr", has_text="tasks that wait").locator("td").all_inner_texts()
+    assert waiting[1] == said(found["yours"]["waiting"])
+    page.locator("#time-slider").focus()
+    page.keyboard.press("ArrowRight")
+    page.locator("#numbers tr", has_text=f"updates in {page.input_value('#time')}").wait_for()
+
+
+def test_a_fleet_can_be_typed_and_a_wrong_number_keeps_the_last_answer(visit, server):
+    visit.expect_errors("401", "400")
+    page = opened(visit, server)
+    visit.expect_errors("401", "400")
+    before = shows(page, cap=None, correction=0.0)
+    rate = page.get_by_label("tasks per second of group 2")
+    rate.fill("-1")
+    page.locator("#fleet-error", has_text="rate of group 'slow' must be positive").wait_for()
+    assert rate.get_attribute("aria-invalid") == "true"
+    assert said(before["yours"]["throughput"]) in page.inner_text("#numbers")
+    rate.fill("2")
+    fleet = FLEET.with_rates(np.array([8.0, 2.0]))
+    shows(page, groups=rows_of(fleet), cap=None, correction=0.0)
+    assert page.inner_text("#fleet-error") == ""
+
+
+def test_more_tasks_than_places_are_refused_beside_the_field(visit, server):
+    page = opened(visit, server)
+    visit.expect_errors("401", "400")
+    page.select_option("#cap", "1")
+    page.fill("#concurrency", "13")
+    page.locator("#concurrency-error", has_text="at most the 12 tasks").wait_for()
+
+
+def test_the_downloaded_plan_is_the_policy_shown(visit, server, tmp_path):
+    page = opened(visit, server)
+    page.select_option("#cap", "2")
+    found = shows(page, cap=2, correction=0.0)
+    with page.expect_download() as download:
+        page.click("#download")
+    download.value.save_as(tmp_path / "plan.json")
+    plan = sj.Plan.load(tmp_path / "plan.json")
+    plan.check(FLEET)
+    assert (plan.concurrency, set(plan.cap), plan.correction) == (12, {2.0}, 0.0)
+    assert plan.promises["throughput"] == found["yours"]["throughput"]
+    with page.expect_download() as download:
+        page.click("#download-recommended")
+    download.value.save_as(tmp_path / "best.json")
+    assert sj.Plan.load(tmp_path / "best.json") == sj.make_plan(FLEET, time=found["time"]).plan
+
+
+def test_a_log_that_is_chosen_becomes_a_fleet(visit, server, tmp_path):
+    page = opened(visit, server)
+    log = tmp_path / "log.csv"
+    log.write_text("device,seconds\n" + "".join(f"a,{1 + one / 99}\nb,{5 + one / 50}\n" for one in range(40)))
+    page.set_input_files("#file", log)
+    page.locator("#example-about", has_text="Fitted to a log").wait_for()
+    fleet = sj.Fleet.from_log(log)
+    shows(page, groups=rows_of(fleet), cap=None, correction=0.0)
+
+
+def test_a_file_that_is_too_large_gets_a_sentence(visit, server, tmp_path):
+    page = opened(visit, server)
+    large = tmp_path / "log.csv"
+    large.write_bytes(b"x" * 10_000_000)
+    page.set_input_files("#file", large)
+    page.locator("#file-error", has_text="at most 5 MB, got 10 MB").wait_for()
+
+
+def test_a_name_with_html_in_it_stays_text(visit, server, tmp_path):
+    page = opened(visit, server)
+    name = "<img src=x onerror=alert(1)><b>"
+    (tmp_path / "fleet.csv").write_text(f'name,count,rate\n"{name.replace("=", "-")}",3,1\nb,2,2\n')
+    page.set_input_files("#file", tmp_path / "fleet.csv")
+    page.locator("#by-group td", has_text="onerror").wait_for(state="attached")
+    assert page.locator("main img, #by-group b, #pictures b").count() == 0
+    page.get_by_label("name of group 2").fill("<script>x</script>")
+    page.locator("#by-group td", has_text="<script>").wait_for(state="attached")
+
+
+def test_an_old_answer_never_replaces_a_newer_one(visit, server):
+    page = opened(visit, server)
+    for _ in range(4):
+        for cap in ("1", "2", "3", "null"):
+            page.select_option("#cap", cap)
+    page.select_option("#cap", "3")
+    shows(page, cap=3, correction=0.0)
+    page.wait_for_timeout(500)
+    assert page.locator("#differs tr", has_text="cap").locator("td").nth(1).inner_text() == "3"
+
+
+def test_the_keyboard_alone_sets_a_policy(visit, server):
+    page = opened(visit, server)
+    page.keyboard.press("Tab")
+    for _ in range(60):
+        if page.evaluate("document.activeElement.id") == "take":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#answer", has_text="It is the recommended plan").wait_for()
+    assert page.locator("#differs-not").is_visible()
+
+
+def test_everybody_can_read_the_page(visit, server):
+    for dark in (False, True):
+        page = opened(visit, server, dark=dark)
+        page.reload()  # it keeps the token; the focus is at its beginning
+        page.locator("#numbers td").first.wait_for()
+        assert faults(page) == []
+
+
+def test_a_server_that_has_gone_is_said(visit):
+    serving = served(FLEET, "mine", TOKEN).start()
+    page = opened(visit, serving)
+    visit.expect_errors("401", "ERR_")
+    serving.stop()
+    page.select_option("#cap", "1")
+    page.locator("#connection", has_text="does not answer").wait_for()
+    assert said(answer({"groups": rows_of(FLEET), "cap": None, "correction": 0})["yours"]["throughput"]) in (
+        page.inner_text("#numbers")
+    )
+
+
+def test_the_static_page_gives_the_answers_of_the_server(visit, static, tmp_path):
+    page = visit(static)
+    page.locator("#numbers td").first.wait_for()
+    example = examples()[1]
+    page.select_option("#example", label=example.name)
+    page.select_option("#cap", "2")
+    page.select_option("#correction", label="1: unbiased")
+    page.locator("#tasks-slider").focus()
+    page.keyboard.press("ArrowLeft")
+    tasks, time = int(page.input_value("#concurrency")), float(page.locator("#time").get_attribute("data-exact"))
+    question = {"groups": rows_of(example.fleet), "cap": 2, "correction": 1.0, "concurrency": tasks, "time": time}
+    found = shows(page, **question)
+    live = json.loads(json.dumps(found))
+    cells = page.locator("#numbers tr", has_text="idle clients").locator("td").all_inner_texts()
+    assert cells[1] == said(live["yours"]["idle"])
+    with page.expect_download() as download:
+        page.click("#download")
+    download.value.save_as(tmp_path / "plan.json")
+    plan = sj.Plan.load(tmp_path / "plan.json")
+    plan.check(example.fleet)
+    assert (plan.concurrency, set(plan.cap), plan.correction) == (tasks, {2.0}, 1.0)
+    assert plan.promises["throughput"] == pytest.approx(live["yours"]["throughput"], rel=1e-9)
+    assert plan.promises["time"] == time
+
+
+def test_everybody_can_read_the_static_page(visit, static):
+    assert faults(visit(static)) == []
+
+
+def test_the_static_page_offers_nothing_that_needs_a_server(visit, static):
+    page = visit(static)
+    page.locator("#numbers td").first.wait_for()
+    assert not page.locator("#drop").is_visible()
+    assert not page.locator("#add").is_visible()
+    assert page.get_by_label("clients of group 1").is_disabled()
+
+
+def test_pictures_of_the_page(visit, server, static):
+    for name, how in {"light": {}, "dark": {"dark": True}, "phone": {"width": 390}}.items():
+        page = opened(visit, server, **how)
+        visit.picture(page, f"planner-{name}")
+        assert page.locator("svg.bars").count() == 3
