@@ -22,6 +22,7 @@ from sojourn.cli.fit import fit
 from sojourn.cli.live import live
 from sojourn.cli.plan import plan
 from sojourn.cli.replay import replay
+from sojourn.cli.report import report
 from sojourn.cli.reproduce import reproduce
 from sojourn.cli.show import say, spell_out
 from sojourn.cli.simulate import simulate
@@ -52,6 +53,7 @@ app.command(cls=Command)(calibrate)
 app.command(cls=Command)(compare)
 app.command(cls=Command)(sweep)
 app.command(cls=Command)(algorithms)
+app.command(cls=WithoutTables)(report)
 app.command(cls=WithoutTables)(replay)
 app.command(cls=Command)(reproduce)
 app.add_typer(live)

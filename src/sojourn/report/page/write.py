@@ -1,0 +1,252 @@
+"""Write a report: find out what was named, make its parts, and fill one page with them."""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import InvalidInput
+from sojourn.experiments.results import Comparison, Run, Sweep
+from sojourn.files import check_place, read_json, write_text
+from sojourn.fleet import Fleet
+from sojourn.folders import check_folder, made
+from sojourn.plan import Plan
+from sojourn.planning.advice import Advice
+from sojourn.planning.bound.search import Planned
+from sojourn.report.figures import pyplot, save
+from sojourn.report.page import found as kinds
+from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace
+from sojourn.report.page.found import Found, found
+from sojourn.report.page.parts import Part, Section, Shown, plural, table
+from sojourn.report.page.svg import inline
+from sojourn.report.page.template import fill, safe
+from sojourn.shown import short
+from sojourn.timing.exact.analysis import Analysis
+from sojourn.timing.observe.observation import Observation
+from sojourn.timing.simulate.summary import Summary
+from sojourn.trace import Trace
+from sojourn.values import items
+from sojourn.values import table as table_of
+
+MARK = "sojourn report"  # of our pages, so that nothing else is replaced
+MOST_BYTES = 1_900_000  # of a page
+MOST_THINGS = 40  # on one page
+MOST_RUNS = 8  # whose curves are drawn together
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page: its HTML, and where it was written."""
+
+    html: str
+    """The whole page."""
+    path: Path | None = None
+    """Its file; None = it was not written."""
+    figures: tuple[Path, ...] = ()
+    """Files of its figures, if they were asked for."""
+
+    def save(self, path: str | Path, overwrite: bool = False) -> "Report":
+        """Write the page into a file."""
+        check_report(Path(path), overwrite)
+        write_text(path, self.html, "report")
+        return Report(self.html, Path(path), self.figures)
+
+    def __repr__(self) -> str:
+        where = "not written" if self.path is None else f"in {self.path}"
+        return f"<Report of {len(self.html):,} characters, {where}>"
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, apart from the notebook's own style."""
+        return f'<iframe style="width:100%;height:40rem;border:0" srcdoc="{html.escape(self.html)}"></iframe>'
+
+
+def report_of(thing: Any, path: str | Path | None = None, **known: Any) -> Report:
+    """Return the page of a result; with a `path`, it is also written. `known` may have its `fleet` and `plan`."""
+    made_of = page(parts_of(thing, **known))
+    return made_of if path is None else made_of.save(path)
+
+
+def write_report(
+    paths: Sequence[Any],
+    out: Path,
+    figures: Path | None = None,
+    *,
+    fleet: Any = None,
+    plan: Any = None,
+    command: str = "",
+    overwrite: bool = False,
+) -> Report:
+    """Write a page about everything that is named; paths may be of different kinds. `figures` is a folder."""
+    if not 1 <= len(paths) <= MOST_THINGS:
+        raise InvalidInput(f"a page can report 1 to {MOST_THINGS} things, got {len(paths)}; write several pages")
+    check_report(out, overwrite)
+    if figures is not None:
+        check_folder(figures)
+    pyplot()  # if matplotlib is missing, says so before the work
+    things = [one if isinstance(one, Part) else found(one) for one in paths]
+    parts = [part for thing in things for part in parts_of(thing, fleet=fleet, plan=plan)]
+    drawn = _written(parts, figures) if figures is not None else ()
+    return Report(page(parts, command).save(out, overwrite).html, out, tuple(drawn))
+
+
+def default_place(path: str | Path) -> Path:
+    """Return where a report is written if nobody says: in the folder, or next to the file with its name."""
+    place = Path(path)
+    return place / "report.html" if place.is_dir() else place.with_name(f"{place.stem}-report.html")
+
+
+def check_report(path: Path, overwrite: bool = False) -> None:
+    """Refuse a place that cannot be written, and a file that is not an earlier report of ours."""
+    if path.is_file() and not overwrite and path.stat().st_size and not _ours(path):
+        raise InvalidInput(f"{path} exists and is no report of sojourn; name another file, or give --overwrite")
+    check_place(path, "report")
+
+
+def _ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return f'<meta name="generator" content="{MARK}">'.encode() in file.read(65_536)
+
+
+def parts_of(thing: Any, fleet: Any = None, plan: Any = None) -> list[Part]:
+    """Return the parts of a page about a result, or about something that was found."""
+    loaded = Fleet.load(fleet) if isinstance(fleet, str | Path) else fleet
+    match thing:
+        case Part():
+            return [thing]
+        case Found():
+            return _of_path(thing, loaded, plan)
+        case Trace():
+            return [of_trace.part_of_trace(thing, thing._title(), loaded, plan)]
+        case Plan():
+            return [of_plan.part_of_plan(thing, "plan", loaded)]
+        case Advice():
+            return [of_plan.part_of_advice(thing)]
+        case Planned():
+            return [of_plan.part_of_planned(thing)]
+        case Run():
+            return [of_run.part_of_run(thing.folder, thing._title(), loaded, plan)]
+        case Comparison():
+            return [_of_comparison(thing)]
+        case Sweep():
+            return [of_comparison.part_of_sweep(thing.folder, thing.runs, thing._title())]
+        case Observation():
+            return [of_result.part_of_observation(thing)]
+        case Analysis():
+            return [of_plan.part_of_analysis(thing)]
+        case Summary():
+            return [of_result.part_of_measured(thing)]
+        case str() | Path():
+            return _of_path(found(thing), loaded, plan)
+    return [of_result.part_of_table(thing)]
+
+
+def _of_comparison(thing: Comparison) -> Part:
+    path = thing.folder / "summary.json"
+    content = table_of(read_json(path, "summary"), "summary") if path.exists() else {}
+    content = {**content, "notes": list(thing.notes), "failures": dict(thing.failures), "complete": thing.complete}
+    return of_comparison.part_of_comparison(thing.folder, thing.table, thing.curves, content, thing._title())
+
+
+def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
+    path = thing.path
+    match thing.kind:
+        case kinds.TRACE:
+            place = path / "trace.parquet" if path.is_dir() else path
+            return [of_trace.part_of_trace(place, str(path), fleet, plan)]
+        case kinds.PLAN:
+            return [of_plan.part_of_plan(Plan.load(path), str(path), fleet)]
+        case kinds.RUN:
+            return [of_run.part_of_run(path, None, fleet, plan)]
+        case kinds.SEEDS:
+            seeds = items(table_of(read_json(path / "seeds.json", "list of seeds"), "seeds").get("seeds"), "seeds")
+            folders = [path / f"seed-{int(seed)}" for seed in seeds]
+            ready = [one for one in folders if (one / "config.json").exists()][:MOST_THINGS]
+            if not ready:
+                raise InvalidInput(f"none of the runs in {path} has begun; train them first")
+            return [of_run.part_of_run(one, None, fleet, plan) for one in ready]
+        case kinds.COMPARISON:
+            return [of_comparison.comparison_in(path)]
+        case kinds.SWEEP:
+            return [of_comparison.sweep_in(path)]
+        case kinds.SUMMARY:
+            return [of_simulation.part_of_summary(path)]
+    return [of_simulation.part_of_simulation(path, fleet, plan)]
+
+
+def page(parts: Sequence[Part], command: str = "") -> Report:
+    """Return a page with these parts; figures that would make it too large are left out, the last ones first."""
+    title = short(parts[0].name, 120) if len(parts) == 1 else f"Report of {plural(len(parts), 'part')}"
+    together = beside(parts)
+    date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    shown = [*together, *(section for part in parts for section in part.sections)]
+    room = MOST_BYTES
+    drawn: list[tuple[Section, list[Any]]] = []
+    for number, section in enumerate(shown, 1):
+        made_here = [_drawn(one, f"f{number}-{at}") for at, one in enumerate(section.figures, 1)]
+        drawn.append((section, made_here))
+    words = fill(
+        "report.html",
+        parts=[_with(part, {}) for part in parts],
+        together=[],
+        title=title,
+        mark=MARK,
+        command=command,
+        date=date,
+    )
+    room -= len(words.encode()) + 20_000
+    figures: dict[int, list[Any]] = {}
+    for section, some in drawn:
+        kept = []
+        for one in some:
+            room -= len(one["svg"].encode())
+            kept.append(one if room > 0 else {**one, "svg": ""})
+        figures[id(section)] = kept
+    text = fill(
+        "report.html",
+        parts=[_with(part, figures) for part in parts],
+        together=[_section(one, figures) for one in together],
+        title=title,
+        mark=MARK,
+        command=command,
+        date=date,
+    )
+    return Report(text)
+
+
+def _drawn(one: Shown, prefix: str) -> dict[str, Any]:
+    return {"svg": safe(inline(one.figure, one.alt, prefix)), "caption": one.caption, "wide": one.wide}
+
+
+def _with(part: Part, figures: dict[int, list[Any]]) -> dict[str, Any]:
+    return {**vars(part), "sections": [_section(one, figures) for one in part.sections if not one.empty]}
+
+
+def _section(section: Section, figures: dict[int, list[Any]]) -> dict[str, Any]:
+    return {**vars(section), "figures": figures.get(id(section), [])}
+
+
+def beside(parts: Sequence[Part]) -> list[Section]:
+    """Return a section that sets parts of the same kind beside each other."""
+    several = [part for part in parts if part.compared]
+    if len(several) < 2:
+        return []
+    heads = list(dict.fromkeys(key for part in several for key in part.compared))
+    rows = [[part.name, *(part.compared.get(key) for key in heads)] for part in several]
+    section = Section("Side by side", tables=[table("The same numbers of each", ["", *heads], rows)])
+    runs = {part.name: part.rows for part in several if part.rows}
+    if len(runs) > 1:
+        section.figures += of_run.curves(dict(list(runs.items())[:MOST_RUNS]))
+    return [section]
+
+
+def _written(parts: Sequence[Part], folder: Path) -> Iterator[Path]:
+    """Write every figure as SVG and PDF."""
+    with made(folder):
+        for number, part in enumerate(parts, 1):
+            before = f"{number}-" if len(parts) > 1 else ""
+            for section in part.sections:
+                for one in section.figures:
+                    stem = folder / f"{before}{one.name}"
+                    yield from save(one.figure, stem, (".svg", ".pdf"))
