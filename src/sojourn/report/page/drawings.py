@@ -14,6 +14,7 @@ from sojourn.types import Floats, Integers
 PANEL = (4.6, 2.9)  # inches: one of several figures beside each other
 WIDE = 9.6
 MOST_BARS = 40  # of a histogram
+MOST_BINS = 128  # of a figure over time
 NAME = 24  # characters of a name in a figure
 
 
@@ -75,17 +76,27 @@ def _waits(lane: Lane, end: float) -> tuple[Floats, Floats]:
 
 def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: str) -> Any:
     """Draw levels over time, one on top of the other."""
+    edges, *means = _coarser(edges, *(np.nan_to_num(values) for _, values, _ in parts))
     with page_style() as plt:
         figure, axis = plt.subplots(figsize=PANEL, layout="constrained")
         below = np.zeros(edges.size - 1)
-        for name, values, colour in parts:
-            upper = below + np.nan_to_num(values)
+        for (name, _, colour), values in zip(parts, means, strict=True):
+            upper = below + values
             both = [np.append(one, one[-1]) for one in (below, upper)]
             axis.fill_between(edges, *both, step="post", color=COLOURS[colour], alpha=0.75, lw=0, label=name)
             below = upper
         axis.set(xlabel="time (seconds)", ylabel=words(label), xlim=(edges[0], edges[-1]), ylim=(0, None))
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=len(parts), handlelength=1.0)
     return figure
+
+
+def _coarser(edges: Floats, *values: Floats) -> list[Floats]:
+    """Return edges and means of fewer bins, each of several neighbours, so that a figure stays small and smooth."""
+    many = -(-(edges.size - 1) // MOST_BINS)
+    first = np.arange(0, edges.size - 1, many)
+    wide = np.diff(edges)
+    whole = np.maximum(np.add.reduceat(wide, first), 1e-300)
+    return [np.append(edges[first], edges[-1]), *(np.add.reduceat(one * wide, first) / whole for one in values)]
 
 
 def histogram(counts: Integers, simulated: Integers | None, mean: float, exact: float, colour: int) -> Any:
@@ -132,9 +143,9 @@ def apart(names: Sequence[str], z: Floats, limit: float) -> Any:
         for colour, far in ((COLOURS[0], False), (COLOURS[1], True)):
             mine = np.isfinite(z) & ((np.abs(z) > limit) == far)
             axis.plot(shown[mine], places[mine], "o", ms=5, color=colour)
-        axis.set_yticks(places, [words(name, 2 * NAME) for name in names])
+        axis.set_yticks(places, [words(name, NAME + 8) for name in names])
         reach = max(limit + 1, float(np.abs(shown).max(initial=0)) + 0.5)
-        axis.set(xlabel="observed minus promised, in standard errors", xlim=(-reach, reach))
+        axis.set(xlabel="standard errors from promised", xlim=(-reach, reach))
         axis.set_ylim(len(names) - 0.5, -0.5)
     return figure
 

@@ -144,7 +144,7 @@ def _policy(plan: Plan, told: Mapping[str, Any]) -> Section:
     rows = [
         [
             key.replace("_", " "),
-            "as the algorithm has it" if value is None and key != "cap" else "none" if value is None else value,
+            "not stated" if value is None and key != "cap" else "none" if value is None else value,
         ]
         for key, value in decided.items()
     ]
@@ -251,7 +251,7 @@ def _exact(found: Any) -> Section:
     if fleet.groups <= 12:
         count = np.asarray(fleet.count, float)
         working = count * found.utilisation
-        waiting = np.maximum(count * found.queue - working, 0)
+        waiting = np.maximum(count * found.queue - working, 0).round(9)
         words = listed(
             [
                 f"{name} {number(one, 3)} in service, {number(other, 3)} waiting"

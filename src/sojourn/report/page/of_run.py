@@ -40,7 +40,10 @@ def part_of_run(
     timing = _timing(folder, fleet, plan, trace, run.facts)
     events = _events(folder)
     if isinstance(timing, Timing):
-        part.facts = of_trace.facts(timing)
+        part.facts = [
+            (value, what.replace("updates", "updates in its trace") if what == "updates" else what)
+            for value, what in of_trace.facts(timing)
+        ]
         part.compared = of_trace.compared(timing)
         part.sections = of_trace.sections(timing, [learnt, *events])
         second = of_theory.verdict(timing.observed)

@@ -11,7 +11,7 @@ from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS
 from sojourn.plan import Plan
 from sojourn.report.page import drawings, of_trace
-from sojourn.report.page.parts import Part, Section, Shown, number, plural, plus_minus, table
+from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table
 from sojourn.report.page.timing import timing_of
 from sojourn.values import table as table_of
 
@@ -94,7 +94,7 @@ def _simulated(content: dict[str, Any]) -> list[Section]:
         for key in FIGURES:
             value = one[key]
             cells = (plus_minus(_float(value["value"]), _float(value["standard_error"])), _float(value["exact"]))
-            rows.append([one["name"], key, UNITS[key], *cells, number(_z(value), 3)])
+            rows.append([one["name"], key, UNITS[key], *cells, Cell(number(_z(value), 3), True)])
     runs = plural(content.get("replications", 1), "replication")
     heads = ["group", "figure", "unit", "simulated", "exact", "z"]
     section = Section(

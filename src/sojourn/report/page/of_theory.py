@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.report.page import drawings
-from sojourn.report.page.parts import Section, Shown, listed, number, plural, plus_minus, table
+from sojourn.report.page.parts import Cell, Section, Shown, listed, number, plural, plus_minus, table
 from sojourn.timing.observe.observation import Figure, Observation
 
 CHANCE = 3.0  # up to this many standard errors chance explains a difference
@@ -64,7 +64,7 @@ def promised(seen: Observation, groups: int) -> Section:
             *([one.given] if given else []),
             one.fitted,
             plus_minus(one.observed, one.error),
-            number(one.z, 3),
+            Cell(number(one.z, 3), True),
         ]
         for one in figures
     ]

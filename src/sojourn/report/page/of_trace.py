@@ -11,6 +11,7 @@ from sojourn.report.page import drawings, of_theory
 from sojourn.report.page.digest import EDGES, RETURNING, SERVED, UPDATES
 from sojourn.report.page.parts import Part, Section, Shown, listed, number, percent, plural, table
 from sojourn.report.page.timing import Timing, timing_of
+from sojourn.shown import short
 from sojourn.trace import FATES
 from sojourn.types import Floats
 
@@ -171,9 +172,9 @@ def _levels(timing: Timing, groups: Sequence[int], name: str, who: str) -> Shown
     words = f"on average {number(means[0], 3)} in service and {number(means[1], 3)} waiting or on the way there"
     return Shown(
         name,
-        drawings.over_time(edges, parts, f"tasks of {who}"),
+        drawings.over_time(edges, parts, f"tasks of {short(who, 24)}"),
         f"Tasks of {who} over time: {words}.",
-        f"{who}: {words}, in bins of {shown(read.time.width)}.",
+        f"{who}: {words}.",
     )
 
 
