@@ -8,7 +8,7 @@ import numpy as np
 from sojourn.report.axes import far_apart, logarithmic
 from sojourn.report.figures import COLOURS, words
 from sojourn.report.page.digest import EDGES, Lane
-from sojourn.report.page.svg import QUIET, TEXT, page_style
+from sojourn.report.page.svg import GROUND, QUIET, TEXT, page_style
 from sojourn.types import Floats, Integers
 
 PANEL = (4.6, 2.9)  # inches: one of several figures beside each other
@@ -32,7 +32,7 @@ def timeline(lanes: Sequence[Lane], names: Sequence[str], colours: Sequence[int]
         figure, axis = plt.subplots(figsize=(WIDE, 0.9 + 0.36 * len(lanes)), layout="constrained")
         for place, (lane, (at, levels)) in enumerate(zip(lanes, waits, strict=True)):
             colour = COLOURS[colours[place] % len(COLOURS)]
-            axis.add_patch(PathPatch(_bars(lane, end, -place - 0.32, 0.3), facecolor=colour, edgecolor="none"))
+            axis.add_patch(PathPatch(_bars(lane, end, -place - 0.32, 0.3), facecolor=colour, edgecolor=GROUND, lw=0.4))
             if levels.any():
                 line = -place + 0.5 * levels / most
                 axis.fill_between(at, -place, line, step="post", color=colour, alpha=0.35, lw=0)
@@ -74,9 +74,9 @@ def _waits(lane: Lane, end: float) -> tuple[Floats, Floats]:
     return np.append(at[kept], end), np.append(levels[kept], levels[kept][-1] if kept.any() else 0.0)
 
 
-def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: str) -> Any:
-    """Draw levels over time, one on top of the other."""
-    edges, *means = _coarser(edges, *(np.nan_to_num(values) for _, values, _ in parts))
+def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: str, most: int = MOST_BINS) -> Any:
+    """Draw levels over time, one on top of the other, in at most so many bins."""
+    edges, *means = _coarser(edges, most, *(np.nan_to_num(values) for _, values, _ in parts))
     with page_style() as plt:
         figure, axis = plt.subplots(figsize=PANEL, layout="constrained")
         below = np.zeros(edges.size - 1)
@@ -90,9 +90,9 @@ def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: st
     return figure
 
 
-def _coarser(edges: Floats, *values: Floats) -> list[Floats]:
+def _coarser(edges: Floats, most: int, *values: Floats) -> list[Floats]:
     """Return edges and means of fewer bins, each of several neighbours, so that a figure stays small and smooth."""
-    many = -(-(edges.size - 1) // MOST_BINS)
+    many = -(-(edges.size - 1) // most)
     first = np.arange(0, edges.size - 1, many)
     wide = np.diff(edges)
     whole = np.maximum(np.add.reduceat(wide, first), 1e-300)

@@ -23,6 +23,7 @@ from sojourn.timing.fit.speed_groups import by_means
 from sojourn.trace import COLUMNS, Trace
 from sojourn.types import Floats, Integers
 
+PIECE = 50_000  # rows that are read at a time: small enough to stay in the processor's cache
 PEEK = 200_000  # rows at the beginning that tell how fast clients are, if nobody says
 CLASSES = 5
 MOST_LANES = 12
@@ -63,7 +64,7 @@ class Grouped:
     notes: list[str] = field(default_factory=list)
     """What a reader should know."""
 
-    def pieces(self, size: int = 1_000_000) -> Iterator[Trace]:
+    def pieces(self, size: int = PIECE) -> Iterator[Trace]:
         """Yield the trace in pieces."""
         return pieces_of(self.source, size)
 

@@ -21,7 +21,7 @@ from sojourn.report.page.timing import Timing, timing_of
 from sojourn.trace import Trace
 from sojourn.values import WrongKind
 
-OVER = {"received": "updates received", "time": "virtual time (seconds)", "gradients": "gradients computed"}
+OVER = {"received": "updates received", "time": "time (seconds)", "gradients": "gradients computed"}
 BAD = ("left", "lost", "dropped", "refused", "expelled", "callback", "no plan", "plan", "plan kept", "early stop")
 """Events of a log that a reader wants to know of."""
 MOST_LOG = 200_000  # lines of a log that are read
@@ -40,10 +40,8 @@ def part_of_run(
     timing = _timing(folder, fleet, plan, trace, run.facts)
     events = _events(folder)
     if isinstance(timing, Timing):
-        part.facts = [
-            (value, what.replace("updates", "updates in its trace") if what == "updates" else what)
-            for value, what in of_trace.facts(timing)
-        ]
+        told = of_trace.facts(timing)
+        part.facts = [(value, "updates in its trace" if what == "updates" else what) for value, what in told]
         part.compared = of_trace.compared(timing)
         part.sections = of_trace.sections(timing, [learnt, *events])
         second = of_theory.verdict(timing.observed)

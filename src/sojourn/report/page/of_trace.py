@@ -16,6 +16,7 @@ from sojourn.trace import FATES
 from sojourn.types import Floats
 
 MOST_PANELS = 6  # groups that have figures of their own
+IN_A_BIN = 20  # updates in a bin of time, so that chance does not hide what changes
 WORST = 10  # clients in the table of the worst
 UNKNOWN = ("kind", "names", "plans", "faults", "refusals")  # facts that have a place of their own
 
@@ -144,10 +145,11 @@ def _over_time(timing: Timing, edges: Floats) -> list[Shown]:
     flow = read.time.sums(UPDATES).sum(axis=0) / wide
     usual = np.minimum(flow, 20 * max(float(np.median(flow)), 1e-300))  # a bin at the end may be very short
     words = f"{number(timing.throughput, 4)} on average over the whole run"
+    most = int(np.clip(timing.updates // IN_A_BIN, 8, drawings.MOST_BINS))
     found.append(
         Shown(
             "updates-over-time",
-            drawings.over_time(edges, [("updates per second", usual, 3)], "updates per second"),
+            drawings.over_time(edges, [("updates per second", usual, 3)], "updates per second", most),
             f"Updates per second over time: {words}.",
             f"Updates per second: {words}.",
         )

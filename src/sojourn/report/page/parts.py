@@ -39,7 +39,10 @@ class Table:
     def numeric(self) -> list[bool]:
         """Whether each column holds numbers."""
         cells = self.cells
-        return [all(row[at].number for row in cells) and bool(cells) for at in range(len(self.heads))]
+        return [
+            all(row[at].number or not row[at].text for row in cells) and any(row[at].number for row in cells)
+            for at in range(len(self.heads))
+        ]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Write a report: find out what was named, make its parts, and fill one page with them."""
 
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from sojourn.report.figures import pyplot, save
 from sojourn.report.page import found as kinds
 from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace
 from sojourn.report.page.found import Found, found
-from sojourn.report.page.parts import Part, Section, Shown, plural, table
+from sojourn.report.page.parts import Part, Section, plural, table
 from sojourn.report.page.svg import inline
 from sojourn.report.page.template import fill, safe
 from sojourn.shown import short
@@ -32,6 +32,7 @@ from sojourn.values import table as table_of
 
 MARK = "sojourn report"  # of our pages, so that nothing else is replaced
 MOST_BYTES = 1_900_000  # of a page
+SPARE = 60_000  # bytes for captions
 MOST_THINGS = 40  # on one page
 MOST_RUNS = 8  # whose curves are drawn together
 
@@ -87,8 +88,8 @@ def write_report(
     pyplot()  # if matplotlib is missing, says so before the work
     things = [one if isinstance(one, Part) else found(one) for one in paths]
     parts = [part for thing in things for part in parts_of(thing, fleet=fleet, plan=plan)]
-    drawn = _written(parts, figures) if figures is not None else ()
-    return Report(page(parts, command).save(out, overwrite).html, out, tuple(drawn))
+    written = page(parts, command).save(out, overwrite)
+    return written if figures is None else replace(written, figures=tuple(_written(parts, figures)))
 
 
 def default_place(path: str | Path) -> Path:
@@ -177,54 +178,39 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
 
 def page(parts: Sequence[Part], command: str = "") -> Report:
     """Return a page with these parts; figures that would make it too large are left out, the last ones first."""
-    title = short(parts[0].name, 120) if len(parts) == 1 else f"Report of {plural(len(parts), 'part')}"
     together = beside(parts)
-    date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
-    shown = [*together, *(section for part in parts for section in part.sections)]
-    room = MOST_BYTES
-    drawn: list[tuple[Section, list[Any]]] = []
-    for number, section in enumerate(shown, 1):
-        made_here = [_drawn(one, f"f{number}-{at}") for at, one in enumerate(section.figures, 1)]
-        drawn.append((section, made_here))
-    words = fill(
-        "report.html",
-        parts=[_with(part, {}) for part in parts],
-        together=[],
-        title=title,
-        mark=MARK,
-        command=command,
-        date=date,
-    )
-    room -= len(words.encode()) + 20_000
-    figures: dict[int, list[Any]] = {}
-    for section, some in drawn:
-        kept = []
-        for one in some:
-            room -= len(one["svg"].encode())
-            kept.append(one if room > 0 else {**one, "svg": ""})
-        figures[id(section)] = kept
-    text = fill(
-        "report.html",
-        parts=[_with(part, figures) for part in parts],
-        together=[_section(one, figures) for one in together],
-        title=title,
-        mark=MARK,
-        command=command,
-        date=date,
-    )
-    return Report(text)
+    facts = {
+        "title": short(parts[0].name, 120) if len(parts) == 1 else f"Report of {plural(len(parts), 'part')}",
+        "mark": MARK,
+        "command": command,
+        "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
+    }
+    sections = [*together, *(section for part in parts for section in part.sections)]
+    drawn = {id(one): _drawn(one, f"f{at}") for at, one in enumerate(sections, 1)}
+    bare = fill("report.html", parts=[_with(part, {}) for part in parts], together=[], **facts)
+    room = MOST_BYTES - len(bare.encode()) - SPARE
+    for figures in drawn.values():
+        for figure in figures:
+            room -= len(figure["svg"].encode())
+            if room < 0:
+                figure["svg"] = ""
+    beginning = [_section(one, drawn) for one in together]
+    return Report(fill("report.html", parts=[_with(part, drawn) for part in parts], together=beginning, **facts))
 
 
-def _drawn(one: Shown, prefix: str) -> dict[str, Any]:
-    return {"svg": safe(inline(one.figure, one.alt, prefix)), "caption": one.caption, "wide": one.wide}
+def _drawn(section: Section, prefix: str) -> list[dict[str, Any]]:
+    return [
+        {"svg": safe(inline(one.figure, one.alt, f"{prefix}-{at}")), "caption": one.caption, "wide": one.wide}
+        for at, one in enumerate(section.figures, 1)
+    ]
 
 
-def _with(part: Part, figures: dict[int, list[Any]]) -> dict[str, Any]:
-    return {**vars(part), "sections": [_section(one, figures) for one in part.sections if not one.empty]}
+def _with(part: Part, drawn: dict[int, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {**vars(part), "sections": [_section(one, drawn) for one in part.sections if not one.empty]}
 
 
-def _section(section: Section, figures: dict[int, list[Any]]) -> dict[str, Any]:
-    return {**vars(section), "figures": figures.get(id(section), [])}
+def _section(section: Section, drawn: dict[int, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {**vars(section), "figures": drawn.get(id(section), [])}
 
 
 def beside(parts: Sequence[Part]) -> list[Section]:
@@ -241,12 +227,15 @@ def beside(parts: Sequence[Part]) -> list[Section]:
     return [section]
 
 
-def _written(parts: Sequence[Part], folder: Path) -> Iterator[Path]:
-    """Write every figure as SVG and PDF."""
+def _written(parts: Sequence[Part], folder: Path) -> list[Path]:
+    """Write every figure as SVG and PDF; those of several parts have their numbers in front."""
+    several = len(parts) > 1
+    named = [("together-", section) for section in beside(parts)]
+    named += [(f"{at}-" if several else "", section) for at, part in enumerate(parts, 1) for section in part.sections]
     with made(folder):
-        for number, part in enumerate(parts, 1):
-            before = f"{number}-" if len(parts) > 1 else ""
-            for section in part.sections:
-                for one in section.figures:
-                    stem = folder / f"{before}{one.name}"
-                    yield from save(one.figure, stem, (".svg", ".pdf"))
+        return [
+            path
+            for before, section in named
+            for one in section.figures
+            for path in save(one.figure, folder / f"{before}{one.name}", (".svg", ".pdf"))
+        ]
