@@ -65,7 +65,7 @@ def animate(
     >>> with TemporaryDirectory() as folder:
     ...     scenes = animate(fleet, {"queues": trace}, Path(folder) / "queues.svg", time="10s")
     >>> scenes["queues"].applied
-    49
+    28
     """
     shown, lasts = seconds(time), seconds(screen)
     _check(fleet, traces, lasts)
