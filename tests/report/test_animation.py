@@ -122,6 +122,17 @@ def test_the_picture_is_one_file_without_scripts_or_links(tmp_path):
     assert title in [element.text for element in root.iter()]
 
 
+def test_a_dot_is_at_its_client_even_if_most_of_the_time_it_is_on_its_way_back():
+    fleet = replace(Fleet.of(only=(1, 10.0)), uplink_rate=[0.5])
+    trace = simulate(fleet, Plan.uniform(fleet, concurrency=1), steps=30, start="even", seed=1)
+    text = drawn_text({"links": trace}, fleet, 0.9 * float(np.nanmax(trace.applied_at)), 20.0)
+    dot = next(line for line in text.splitlines() if "fill:#2c6e49" in line)
+    scene = scene_of(trace, 1, 0.9 * float(np.nanmax(trace.applied_at)))
+    assert sum(map(len, scene.slots)) > 20
+    assert dot.count("translate(225.0px,292.0px)") >= sum(map(len, scene.slots))
+    assert "takes no time" not in text
+
+
 def test_a_task_between_two_others_is_unseen_until_it_is_sent():
     scenario = Scenario(dispatcher=Dispatcher("rounds", wait=2, interaction=1.0))
     trace = simulate(FLEET, replace(PLAN, concurrency=5), steps=60, seed=2, start="even", scenario=scenario)

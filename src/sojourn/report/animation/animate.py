@@ -104,7 +104,7 @@ def picture(fleet: Fleet, scenes: Mapping[str, Scene], screen: float) -> str:
         ground=GROUND,
         outline=OUTLINE,
         panels=panels,
-        note=_note(time, screen, len(scenes)),
+        note=_note(fleet, time, screen, len(scenes)),
         edge=EDGE,
         note_at=HEIGHT - 20,
         clock_at=HEIGHT - 9,
@@ -112,14 +112,13 @@ def picture(fleet: Fleet, scenes: Mapping[str, Scene], screen: float) -> str:
     )
 
 
-def _note(time: float, screen: float, panels: int) -> str:
+def _note(fleet: Fleet, time: float, screen: float, panels: int) -> str:
     colours = (("red waits", TITLES[0]), ("blue is worked on", WORKS), ("green travels", TRAVELS))
     dots = ", ".join(f'<tspan fill="{colour}">{label}</tspan>' for label, colour in colours)
     if panels == 1:
         return f"{time:g} s in {screen:g} s. Tasks: {dots}."
-    return (
-        f"{time:g} seconds, shown in {screen:g}. Dots are tasks: {dots}, which takes no time and is drawn to be seen."
-    )
+    made_up = "" if fleet.link_time.any() else ", which takes no time and is drawn to be seen"
+    return f"{time:g} seconds, shown in {screen:g}. Dots are tasks: {dots}{made_up}."
 
 
 def _check(fleet: Fleet, traces: Mapping[str, Trace], screen: float) -> None:

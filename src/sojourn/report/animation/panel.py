@@ -1,7 +1,7 @@
 """One panel of a moving picture: the server, its clients, their queues, and what it came to.
 
 Each place, ring and number comes from the scene. Only the flights are made up. Where tasks take no time on their way
-they are drawn as the first moments of the next task, and never as more than nine tenths of it. The time on a
+they are drawn as the first moments at the next client, and never as more than nine tenths of them. The time on a
 downlink is not in a trace: it is drawn as waiting.
 """
 
@@ -15,8 +15,7 @@ from sojourn.report.animation.scene import SERVED, Scene, Steps, Task
 
 FLIGHT, MOVE = 0.45, 0.2  # seconds on the screen: from a client to the server and on to the next; one place forward
 WIDTH, SERVER, CLIENTS = 450, 84, 292  # pixels: of a panel; from the top to the middle of the server and of the clients
-FEW_GROUPS, MOST_NAME = 4, 14  # groups that are named; letters of a name
-DIGIT, LINE = 20, 34  # pixels: size of a digit of the counter
+DIGIT, LINE, LETTER = 20, 34, 7.3  # pixels: width and height of a digit of the counter; width of a letter below
 EMPTY, PALE, OUTLINE, GROUND = "#eef1f3", "#dbe9f4", "#a3b1b8", "#ffffff"
 WAITS, WORKS, TRAVELS = "#d1495b", "#1b6ca8", "#2c6e49"
 BEHIND = WIDTH / 2, SERVER + 18  # where dots are that are at the server
@@ -58,7 +57,7 @@ class Panel:
                 *(self._client(number) for number in numbers),
                 *(self._dot(slot) for slot in self.scene.slots),
                 self._server(),
-                *self._groups(),
+                self._groups(),
                 self._now(),
                 self._bar(colour),
             ]
@@ -119,7 +118,8 @@ class Panel:
         before = 0.0  # when the task before it ended
         for task in slot:
             sent, ended = task.dispatched * self.pace, min(task.ended, self.scene.time) * self.pace
-            flight = min(FLIGHT, 0.9 * (ended - sent)) if sent > 0 else 0.0
+            there = min(task.left, self.scene.time) * self.pace - sent  # seconds at the client
+            flight = min(FLIGHT, 0.9 * there) if sent > 0 else 0.0
             if spans and sent == before:  # from the client to the server and on
                 spans.append((sent + flight / 2, sent + flight / 2, _look(BEHIND, TRAVELS)))
             elif sent > 0:  # unseen until it is sent
@@ -155,16 +155,18 @@ class Panel:
                 spans.append((begin, since[nth + 1], look))
         return spans
 
-    def _groups(self) -> list[str]:
-        parts, first, y = [], 0.0, CLIENTS + self.radius + 8
+    def _groups(self) -> str:
+        """Return a bracket below each group, and as much about it as fits there."""
+        parts, first, y = "", 0, CLIENTS + self.radius + 8
         for name, count, rate in zip(self.fleet.name, self.fleet.count, self.fleet.rate, strict=True):
             left, right = first * self.pitch + 4, (first + count) * self.pitch - 4
-            first += float(count)
-            if self.fleet.groups <= FEW_GROUPS:
-                short = name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + "…"
-                parts.append(f'<path d="M{left:.1f} {y}v5H{right:.1f}v-5" fill="none" stroke="{OUTLINE}"/>')
-                label = f'<text class="q m" x="{(left + right) / 2:.1f}" y="{y + 21}">'
-                parts.append(f"{label}{escape(f'{count} {short}, {1 / rate:.3g} s per task')}</text>")
+            first += int(count)
+            time = f"{1 / rate:.3g} s"
+            labels = (f"{count} {name}, {time} per task", f"{count} {name}, {time}", f"{count} {name}")
+            room = max(1, int((right - left) / LETTER))
+            label = next((each for each in labels if len(each) <= room), f"{labels[-1][: room - 1]}…")
+            parts += f'<path d="M{left:.1f} {y}v5H{right:.1f}v-5" fill="none" stroke="{OUTLINE}"/>'
+            parts += f'<text class="q m" x="{(left + right) / 2:.1f}" y="{y + 21}">{escape(label)}</text>'
         return parts
 
     def _now(self) -> str:
