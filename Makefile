@@ -24,7 +24,7 @@ help:
 $(READY): pyproject.toml papers/queuing_dynamics/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sojourn needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; call make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,report,dashboard,train,tensorboard,mlflow,wandb,sweep,ray,live,flower]' --editable papers/queuing_dynamics
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,report,dashboard,train,tensorboard,mlflow,wandb,sweep,ray,live,flower]' --editable papers/queuing_dynamics
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps dp-accounting dm-tree wrapt
 	@touch $@
 

@@ -2,6 +2,8 @@
 
 import signal
 
+from left_out import pytest_terminal_summary as pytest_terminal_summary  # pytest calls it
+
 # a shell that runs tests in the background has its children ignore Ctrl-C, and they would pass that on
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

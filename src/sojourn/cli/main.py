@@ -15,6 +15,7 @@ import typer
 
 from sojourn.cli.algorithms import algorithms
 from sojourn.cli.analyze import analyze
+from sojourn.cli.animate import animate
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.command import Command, WithoutTables
 from sojourn.cli.compare import compare
@@ -47,6 +48,7 @@ app.command(cls=Command)(plan)
 app.command(cls=Command)(analyze)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(fit)
+app.command(cls=Command)(animate)
 app.command(cls=Command)(tune)
 app.command(cls=Command)(train)
 app.command(cls=Command)(calibrate)
