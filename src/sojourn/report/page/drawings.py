@@ -65,10 +65,10 @@ def _bars(lane: Lane, end: float, low: float, high: float) -> Any:
 def _waits(lane: Lane, end: float) -> tuple[Floats, Floats]:
     """Return when the number of waiting tasks changed, and to what."""
     times = np.array([one[:2] for one in lane.tasks])
-    sent, started = times[:, 0], np.where(np.isfinite(times[:, 1]), times[:, 1], np.inf)
+    sent, started = times[:, 0], times[np.isfinite(times[:, 1]), 1]
     at = np.concatenate([sent, started])
     order = np.argsort(at, kind="stable")
-    levels = np.cumsum(np.repeat([1.0, -1.0], sent.size)[order])
+    levels = np.cumsum(np.repeat([1.0, -1.0], [sent.size, started.size])[order])
     at = at[order]
     kept = np.append(np.diff(at) > 0, True) & (at < end)  # the last of changes at the same time
     return np.append(at[kept], end), np.append(levels[kept], levels[kept][-1] if kept.any() else 0.0)
