@@ -1,5 +1,6 @@
 """Report pages in a browser: without errors, light and dark, on a phone and on paper."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ FLEET = Fleet(("fast", NAME), np.array([6, 4]), np.array([4.0, 1.0]), data_size=
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
+    with contextlib.chdir(folder):  # so that the pages name no place of this machine
+        _write()
+    return folder
+
+
+def _write() -> None:
+    folder = Path()
     fleet = Fleet(("fast", "slow"), FLEET.count, FLEET.rate, data_size=FLEET.data_size)
     plan = Plan.uniform(fleet, 20)
     simulate(fleet, plan, 20_000, start="even", seed=1).save(folder / "trace.parquet")
@@ -26,7 +34,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_report([folder / "strange.parquet"], folder / "strange.html", fleet=FLEET, plan=strange)
     make_plan(fleet, time=600).save(folder / "plan.json")
     write_report([folder / "plan.json", folder / "trace.parquet"], folder / "both.html", fleet=fleet)
-    return folder
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

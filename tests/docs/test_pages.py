@@ -24,6 +24,7 @@ PAGES = (
     "operations",
     "paper",
     "performance",
+    "report",
     "theory",
     "tune",
     "twin",
