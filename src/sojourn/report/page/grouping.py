@@ -4,7 +4,7 @@ Theory and digests need groups whose clients are numbered one after the other. C
 of a trace are renumbered as it is read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,9 +178,8 @@ def _clients(source: Any, metadata: Any) -> int:
 def _named(metadata: Any, fleet: Fleet | None) -> Callable[[int], str]:
     """Return what names a client: its own name in a live run, its group and number, or its number."""
     told = metadata.get("names")
-    names = (
-        {number: str(name) for name, number in told.items()} if isinstance(told, dict) or hasattr(told, "items") else {}
-    )
+    pairs = told.items() if isinstance(told, Mapping) else ()
+    names = {number: str(name) for name, number in pairs if isinstance(number, int)}
 
     def named(client: int) -> str:
         if client in names:

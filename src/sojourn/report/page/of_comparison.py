@@ -17,6 +17,7 @@ from sojourn.report.page.svg import page_style
 from sojourn.report.page.timing import timing_of
 from sojourn.report.sweep_figures import sweep_figure
 from sojourn.report.training_figures import UNITS, comparison_panel
+from sojourn.values import items
 from sojourn.values import table as table_of
 
 LABELS = {"accuracy": "test accuracy", "test_loss": "test loss"}
@@ -36,7 +37,7 @@ def part_of_comparison(folder: Path, rows: Sequence[Row], curves: Sequence[Row],
     key = str(rows[0]["judged_by"])
     in_time = {str(row["algorithm"]): row for row in rows if row["axis"] == "time"}
     part.answer = _answer(names, in_time, key, content)
-    part.facts = [(str(len(names)), "algorithms"), (str(int(_float(rows[0].get("runs")))), "runs of each")]
+    part.facts = [(str(len(names)), "algorithms"), (str(_whole(rows[0].get("runs"))), "runs of each")]
     part.sections = [
         _curves(curves, key, rows),
         _table(in_time, key),
@@ -62,8 +63,29 @@ def comparison_in(folder: Path) -> Part:
     content = table_of(read_json(folder / "summary.json", "summary"), "summary")
     if "table" not in content:
         raise UnreadableFile(f"{folder / 'summary.json'} is not the summary of a comparison; name the folder of one")
-    curves = _typed(folder / "curves.csv") if (folder / "curves.csv").exists() else []
-    return part_of_comparison(folder, content["table"], curves, content, str(folder))
+    rows = [_row(one) for one in items(content["table"], "table")]
+    key = f"{rows[0]['judged_by']}" if rows else ""
+    needed = ("algorithm", "axis", "at", key, f"{key}_low", f"{key}_high")
+    there = rows and (folder / "curves.csv").exists()
+    lines = read_csv(folder / "curves.csv", "table of curves", needed) if there else []
+    curves = [{name: line[name] if at < 2 else _float(line[name]) for at, name in enumerate(needed)} for line in lines]
+    for line in curves:
+        line["algorithm"] = str(line["algorithm"]).removeprefix("'")
+    told = {
+        **content,
+        "notes": items(content.get("notes", []), "notes"),
+        "failures": table_of(content.get("failures", {}), "failures"),
+    }
+    return part_of_comparison(folder, rows, curves, told, str(folder))
+
+
+def _row(given: Any) -> dict[str, Any]:
+    """Read a row of the table: three texts, and numbers where there are any."""
+    row = table_of(given, "a row of the table")
+    missing = [key for key in ("algorithm", "axis", "judged_by") if not isinstance(row.get(key), str)]
+    if missing:
+        raise UnreadableFile(f"the summary of the comparison has a row without {missing[0]}; compare again")
+    return row
 
 
 def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Row) -> list[str]:
@@ -72,7 +94,7 @@ def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Ro
         return [f"{listed(names)} were compared, and none has a mean: all of them diverged in some run.", ""]
     best = (max if key == "accuracy" else min)(known, key=lambda name: _float(known[name]["mean"]))
     row, word = known[best], LABELS.get(key, key)
-    at = number(_float(row["at"]), 4)
+    at = number(_float(row.get("at")), 4)
     first = (
         f"{listed(names)} were compared in the same {at} s over {plural(_float(row.get('runs')), 'seed')}: {best} "
         f"reached the best {word}, {_interval(row, 'mean')}."
@@ -80,14 +102,14 @@ def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Ro
     others = [one for one in known if one != best and np.isfinite(_float(known[one].get("difference")))]
     mine = _float(row.get("difference"))
     if np.isfinite(mine) and mine != 0:
-        sure = _float(row["difference_low"]) * _float(row["difference_high"]) > 0
+        sure = _float(row.get("difference_low")) * _float(row.get("difference_high")) > 0
         second = (
             f"Its lead over the baseline is {_interval(row, 'difference')} (95% interval over the seeds), "
             f"{'more than' if sure else 'not more than'} chance explains."
         )
     elif others:
         near = (max if key == "accuracy" else min)(others, key=lambda name: _float(known[name]["mean"]))
-        sure = _float(known[near]["difference_low"]) * _float(known[near]["difference_high"]) > 0
+        sure = _float(known[near].get("difference_low")) * _float(known[near].get("difference_high")) > 0
         second = (
             f"It is the baseline; {near} comes next, with a difference of {_interval(known[near], 'difference')}, "
             f"{'more than' if sure else 'not more than'} chance explains."
@@ -101,7 +123,7 @@ def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Ro
 def _interval(row: Row, key: str) -> str:
     low, high = _float(row.get(f"{key}_low")), _float(row.get(f"{key}_high"))
     ends = f" ({number(low, 4)} to {number(high, 4)})" if np.isfinite(low) else ""
-    return f"{number(_float(row[key]), 4)}{ends}"
+    return f"{number(_float(row.get(key)), 4)}{ends}"
 
 
 def _curves(curves: Sequence[Row], key: str, rows: Sequence[Row]) -> Section:
@@ -112,7 +134,7 @@ def _curves(curves: Sequence[Row], key: str, rows: Sequence[Row]) -> Section:
             comparison_panel(curves, key, axis, None)(panel)
             panel.legend()
         ends = [f"{row['algorithm']} {_interval(row, 'mean')}" for row in rows if row["axis"] == axis]
-        at = next((_float(row["at"]) for row in rows if row["axis"] == axis), float("nan"))
+        at = next((_float(row.get("at")) for row in rows if row["axis"] == axis), float("nan"))
         words = f"{LABELS.get(key, key).capitalize()} over {AXES[axis]}, at {number(at, 4)}: {'; '.join(ends[:8])}"
         section.figures.append(
             Shown(f"curves-{axis}", figure, f"{words}.", f"{words}. Bands are 95% intervals over the seeds.")
@@ -140,8 +162,8 @@ def _table(rows: Mapping[str, Row], key: str) -> Section:
             _float(row.get("updates")),
             _float(row.get("step_size")),
             str(row.get("dispatcher") or ""),
-            int(_float(row.get("runs"))),
-            int(np.nan_to_num(_float(row.get("diverged")))),
+            _whole(row.get("runs")),
+            _whole(row.get("diverged")),
         ]
         for name, row in rows.items()
     ]
@@ -159,8 +181,8 @@ def _targets(rows: Sequence[Row]) -> list[Section]:
             str(row["algorithm"]),
             AXES.get(str(row["axis"]), str(row["axis"])),
             _interval({**row, "to_target": row.get("to_target")}, "to_target"),
-            int(np.nan_to_num(_float(row.get("reached")))),
-            int(np.nan_to_num(_float(row.get("not_reached")))),
+            _whole(row.get("reached")),
+            _whole(row.get("not_reached")),
         ]
         for row in told
     ]
@@ -246,7 +268,11 @@ def part_of_sweep(folder: Path, rows: Sequence[Row], name: str) -> Part:
     """Return the part about a sweep, from its runs."""
     heads = list(rows[0]) if rows else []
     keys = heads[: heads.index("seed")] if "seed" in heads else []
-    ended = [row for row in rows if row.get("state") == "complete" and np.isfinite(_float(row.get("test_loss")))]
+    ended = [
+        {**row, "accuracy": _float(row.get("accuracy")), "test_loss": _float(row.get("test_loss"))}
+        for row in rows
+        if row.get("state") == "complete" and np.isfinite(_float(row.get("test_loss")))
+    ]
     part = Part(name, "sweep", [])
     part.facts = [(f"{len(rows):,}", "runs"), (f"{len(ended):,}", "of them complete")]
     if not ended:
@@ -305,7 +331,8 @@ def part_of_sweep(folder: Path, rows: Sequence[Row], name: str) -> Part:
 
 def _typed(path: Path) -> list[dict[str, Any]]:
     """Read a table with numbers where a cell holds one."""
-    return [{key: _value(cell) for key, cell in row.items()} for row in read_csv(path, "table")]
+    needed = ("seed", "state")
+    return [{key: _value(cell) for key, cell in row.items()} for row in read_csv(path, "table of runs", needed)]
 
 
 def _value(text: str) -> Any:
@@ -320,3 +347,9 @@ def _float(value: Any) -> float:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
         return float("nan")
+
+
+def _whole(value: Any) -> int:
+    """Return a number of runs; none where it is not known."""
+    found = _float(value)
+    return int(found) if np.isfinite(found) else 0

@@ -34,8 +34,8 @@ POLICY = {
 def part_of_plan(plan: Plan, name: str, fleet: Fleet | None = None) -> Part:
     """Return the part about a plan; with its fleet, what exact theory says of it now."""
     told = dict(plan.promises)
-    rows = [row for row in told.get("policies") or () if isinstance(row, Mapping)]
-    why = [str(one) for one in told.get("why") or ()]
+    rows = [row for row in _listed(told.get("policies")) if isinstance(row, Mapping)]
+    why = [str(one) for one in _listed(told.get("why"))]
     part = Part(name, "plan", _answer(plan, told, rows))
     part.facts = _facts(plan, told)
     part.sections = [_policy(plan, told), *_policies(rows, told.get("time"))]
@@ -288,6 +288,11 @@ def _provenance(plan: Plan, name: str) -> Section:
         section.said.append("The command that makes such a plan:")
         section.code.append(f"sojourn plan fleet.csv{budget} --out {Path(name).name}")
     return section
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return what a file lists; nothing if it is no list."""
+    return list(values) if isinstance(values, tuple | list) else []
 
 
 def _each(values: Any, groups: int) -> Any:

@@ -13,6 +13,7 @@ from sojourn.plan import Plan
 from sojourn.report.page import drawings, of_trace
 from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table
 from sojourn.report.page.timing import timing_of
+from sojourn.values import WrongKind, items, optional_number, text, whole
 from sojourn.values import table as table_of
 
 FIGURES = ("staleness", "queue", "utilisation", "sojourn", "waiting")
@@ -22,8 +23,8 @@ KEPT = 3.0
 
 def part_of_simulation(folder: Path, fleet: Any = None, plan: Any = None) -> Part:
     """Return the part about a folder of `simulate --out`."""
-    content = _summary(folder / "summary.json")
-    own, chosen = _given(content)
+    content = read_summary(folder / "summary.json")
+    own, chosen = given(content)
     groups = _groups(content) if own is None and fleet is None else None
     timing = timing_of(folder / "trace.parquet", fleet or own, plan or chosen, groups)
     part = Part(str(folder), "simulation", of_trace.answer(timing, "simulated"), of_trace.facts(timing))
@@ -35,7 +36,7 @@ def part_of_simulation(folder: Path, fleet: Any = None, plan: Any = None) -> Par
 
 def part_of_summary(path: Path) -> Part:
     """Return the part about the summary of a simulation, whose trace was not kept."""
-    content = _summary(path)
+    content = read_summary(path)
     flow = content["throughput"]
     z = _z(flow)
     kept = "as theory says" if abs(z) <= KEPT else f"{number(abs(z), 3)} standard errors from what theory says"
@@ -55,16 +56,40 @@ def part_of_summary(path: Path) -> Part:
     return part
 
 
-def _summary(path: Path) -> dict[str, Any]:
+def read_summary(path: Path) -> dict[str, Any]:
+    """Read a summary of `sojourn simulate`, and refuse one with missing or wrong values."""
     content = table_of(read_json(path, "summary"), "summary")
-    needed = ("throughput", "groups", "steps", "clients", "concurrency", "mean_staleness")
-    missing = [key for key in needed if key not in content]
-    if content.get("command") != "simulate" or missing:
+    if content.get("command") != "simulate":
         raise UnreadableFile(f"summary {path} is not one of sojourn simulate; name the folder that it wrote")
+    try:
+        for key in ("steps", "clients", "concurrency"):
+            whole(content[key], key)
+        optional_number(content["mean_staleness"], "mean_staleness")
+        _three(content["throughput"], "throughput")
+        for group in items(content["groups"], "groups"):
+            one = table_of(group, "a group")
+            text(one["name"], "name of a group")
+            whole(one["count"], "count of a group")
+            for key in FIGURES:
+                _three(one[key], key)
+        for promise in items(content.get("promises", []), "promises"):
+            one = table_of(promise, "a promise")
+            text(one["promise"], "promise")
+            for key in ("promised", "simulated", "standard_error", "z"):
+                optional_number(one[key], key)
+    except KeyError as error:
+        raise UnreadableFile(f"summary {path}: key {error} is required and missing; simulate again") from None
+    except WrongKind as error:
+        raise UnreadableFile(f"summary {path} has a value of the wrong kind: {error}") from None
     return content
 
 
-def _given(content: dict[str, Any]) -> tuple[Fleet | None, Plan | None]:
+def _three(value: Any, what: str) -> None:
+    for key in ("value", "standard_error", "exact"):
+        optional_number(table_of(value, what)[key], f"{key} of {what}")
+
+
+def given(content: dict[str, Any]) -> tuple[Fleet | None, Plan | None]:
     """Return the fleet and the plan that were simulated; older summaries do not have them."""
     rows = content["groups"]
     if not all("rate" in row and "sampling" in row for row in rows):

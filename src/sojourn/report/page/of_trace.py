@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.durations import shown
+from sojourn.plan import MOST_TASKS
 from sojourn.report.page import drawings, of_theory
 from sojourn.report.page.digest import EDGES, RETURNING, SERVED, UPDATES
 from sojourn.report.page.parts import Part, Section, Shown, listed, number, percent, plural, table
@@ -34,7 +35,7 @@ def answer(timing: Timing, what: str) -> list[str]:
     """Return two sentences: what ran and what came out, and whether the promise was kept."""
     clients, read = timing.digest.label.size, timing.digest
     tasks = read.metadata.get("concurrency")
-    flying = f" with {plural(tasks, 'task')} in flight" if isinstance(tasks, int) else ""
+    flying = f" with {plural(tasks, 'task')} in flight" if isinstance(tasks, int) and 0 < tasks <= MOST_TASKS else ""
     if not timing.updates:
         return [f"{what.capitalize()}: {plural(clients, 'client')}{flying}, and no update was applied.", ""]
     stale = timing.staleness
