@@ -298,7 +298,8 @@ SUMMARY = """{"command": "simulate", "steps": 100, "clients": 3, "concurrency": 
 "throughput": {"value": 2.5, "standard_error": 0.1, "exact": null}, "made_by": "sojourn simulate fleet.csv",
 "groups": [{"name": "fast", "count": 3, "rate": 4.0, "law": "gamma(shape=2)", "sampling": 0.5, "cap": 2,
 "staleness": {"value": 3.0, "standard_error": 0.1, "exact": 3.1},
-"queue": {"value": 1, "standard_error": 0, "exact": 1}, "utilisation": {"value": 0.5, "standard_error": 0.1, "exact": 0.5}, "sojourn": {"value": 1.0, "standard_error": 0.1,
+"queue": {"value": 1, "standard_error": 0, "exact": 1},
+"utilisation": {"value": 0.5, "standard_error": 0.1, "exact": 0.5}, "sojourn": {"value": 1.0, "standard_error": 0.1,
 "exact": 1.1}, "waiting": {"value": 0.0, "standard_error": null, "exact": 0.0}}],
 "promises": [{"promise": "throughput", "promised": 2.4, "simulated": 2.5, "standard_error": 0.1, "z": 1.0}]}
 """

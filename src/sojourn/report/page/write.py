@@ -21,7 +21,7 @@ from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_si
 from sojourn.report.page.found import Found, found
 from sojourn.report.page.parts import Part, Section, plural, table
 from sojourn.report.page.svg import inline
-from sojourn.report.page.template import fill, safe
+from sojourn.report.page.template import check_libraries, fill, safe
 from sojourn.shown import short
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.observe.observation import Observation
@@ -85,7 +85,8 @@ def write_report(
     check_report(out, overwrite)
     if figures is not None:
         check_folder(figures)
-    pyplot()  # if matplotlib is missing, says so before the work
+    pyplot()  # what is missing is said before the work
+    check_libraries()
     things = [one if isinstance(one, Part) else found(one) for one in paths]
     parts = [part for thing in things for part in parts_of(thing, fleet=fleet, plan=plan)]
     written = page(parts, command).save(out, overwrite)
