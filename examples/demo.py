@@ -1,6 +1,6 @@
 """Train a fleet's plan, AsyncSGD and FedBuff for comparison; then the paper's fleets and its worked example.
 
-Run by `make demo`. Writes traces, runs and pictures to --out.
+Run by `make demo`. Writes traces, runs, pictures and a report to --out.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import math
 import time
 from pathlib import Path
 
+from demo_policy import FLEET as TRAINED
 from demo_policy import plan_and_training
 from rich.console import Console
 from rich.progress import track
@@ -18,6 +19,7 @@ from sojourn.planning.bound.advice import advice
 from sojourn.planning.bound.comparison import compare
 from sojourn.planning.bound.search import Planned
 from sojourn.report.figures import staleness_histograms
+from sojourn.report.page.write import parts_of, write_report
 from sojourn.report.plan_figures import plan_pictures
 
 STEPS = 1_000_000
@@ -72,6 +74,18 @@ def show_fleet(name: str, summaries: dict[str, Summary]) -> None:
     table(f"{name}: mean staleness in server steps", heads, rows)
 
 
+def write_page(folder: Path) -> Path:
+    """Write one page about the comparison, its plan and a trace of the paper's fleet."""
+    fleet, _ = FLEETS["two-clusters"]
+    parts = [
+        *parts_of(folder / "policy" / "comparison"),
+        *parts_of(folder / "policy" / "plan.json", TRAINED),
+        *parts_of(folder / "two-clusters-even.parquet", fleet, Plan.uniform(fleet, CONCURRENCY)),
+    ]
+    write_report(parts, folder / "report.html", command="make demo")
+    return folder / "report.html"
+
+
 def main() -> None:
     """Simulate everything, print tables, write traces and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -110,10 +124,12 @@ def main() -> None:
     written += plan_pictures(planned, arguments.out)
     planned.plan.save(arguments.out / "plan.json")
     written.append(arguments.out / "plan.json")
+    page = write_page(arguments.out)
     say(
         f"Wrote {len(written)} files, and a folder for each training run, to {arguments.out} "
         f"in {time.perf_counter() - began:.0f} s."
     )
+    say(f"Open {page} in a browser: one page that explains them.")
 
 
 if __name__ == "__main__":

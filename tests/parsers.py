@@ -39,6 +39,7 @@ from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, value_of
 from sojourn.plan_text import plan_of
 from sojourn.planning import promises
+from sojourn.report.page.of_simulation import given, read_summary
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
@@ -293,6 +294,15 @@ PLAN_FILE = """{"sojourn_plan": 1, "concurrency": 6, "step_size": 0.029, "object
 "promises": {"value": 1.0, "bound": 1.0, "steps": 100, "time": 20.5, "energy": null, "throughput": 4.5,
 "server_rate": 50.0, "largest_step_size": 0.03, "staleness": [3.0, 9.0], "queue": [0.5, 1.5]}}
 """
+SUMMARY = """{"command": "simulate", "steps": 100, "clients": 3, "concurrency": 4, "mean_staleness": 3.0,
+"throughput": {"value": 2.5, "standard_error": 0.1, "exact": null}, "made_by": "sojourn simulate fleet.csv",
+"groups": [{"name": "fast", "count": 3, "rate": 4.0, "law": "gamma(shape=2)", "sampling": 0.5, "cap": 2,
+"staleness": {"value": 3.0, "standard_error": 0.1, "exact": 3.1},
+"queue": {"value": 1, "standard_error": 0, "exact": 1},
+"utilisation": {"value": 0.5, "standard_error": 0.1, "exact": 0.5}, "sojourn": {"value": 1.0, "standard_error": 0.1,
+"exact": 1.1}, "waiting": {"value": 0.0, "standard_error": null, "exact": 0.0}}],
+"promises": [{"promise": "throughput", "promised": 2.4, "simulated": 2.5, "standard_error": 0.1, "z": 1.0}]}
+"""
 FLEET_CSV = "name,count,rate,law,uplink_rate,uplink_law,data_size,power\nphones,900,1.0,lognormal(sigma=0.8),2,,600,1\n"
 SECONDS_CSV = "name,count,seconds_per_task,rate,time_unit\nphones,900,1.5min,,h\nlaptops,9,,30,min\n"
 LOG = "device,start,end,status\na,0,2.5,ok\nb,1.5,4,timeout\nb,2,,ok\na,3,4.25,done\n007,3,9,\n"
@@ -321,6 +331,11 @@ def _plan(path: Path) -> None:
     promises.against_theory(plan, analyze(FLEET, replace(plan, concurrency=min(plan.concurrency, 9)), server_rate=rate))
 
 
+def _summary(path: Path) -> None:
+    """What `sojourn report` reads of a summary."""
+    given(read_summary(path))
+
+
 def _comparison(path: Path) -> None:
     read = ComparisonSpec.load(path)
     for entry in read.algorithms:
@@ -339,6 +354,7 @@ FILES: dict[str, Reader] = {
     "log of durations": Reader(_log, (LOG, LOG_OF_TIMES, LOG_OF_DURATIONS), ".csv"),
     "fleet in TOML": Reader(Fleet.load, (FLEET_TOML,), ".toml"),
     "plan": Reader(_plan, (PLAN_FILE,), ".json"),
+    "summary of a simulation": Reader(_summary, (SUMMARY,), ".json"),
     "sampling file": Reader(
         lambda path: plan_of(FLEET, str(path), None, 5),
         ("name,probability\nslow,0.08333333333333333\nfast,0.25\n",),

@@ -144,6 +144,8 @@ def test_the_demo_runs_and_writes_traces_and_pictures(tmp_path):
     assert "1949.21" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert len(list(tmp_path.glob("*.parquet"))) == 4
+    assert f"Open {tmp_path / 'report.html'} in a browser" in " ".join(done.stdout.split())
+    assert "planned" in (tmp_path / "report.html").read_text("utf-8")
     for name in ("two-clusters", "three-clusters"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
         assert (tmp_path / f"{name}.svg").stat().st_size > 10_000

@@ -12,7 +12,7 @@ GROUPS = {
     "Theory": ["analyze", "Analysis", "regime"],
     "Plans": ["make_plan", "Plan", "goal", "Constants"],
     "Simulation": ["simulate", "simulate_to_file", "measure", "Summary", "transient", "Scenario", "Dispatcher"],
-    "Traces and what they tell": ["Trace", "scan", "fit", "Fit", "observe", "Observation"],
+    "Traces and what they tell": ["Trace", "scan", "fit", "Fit", "observe", "Observation", "animate"],
     "Training": ["train", "Run", "Dataset", "tune", "TunedPlan", "calibrate", "Calibration"],
     "Live runs": ["serve", "dashboard"],
     "Experiments": ["compare", "Comparison", "sweep", "Sweep"],

@@ -17,6 +17,7 @@ _HOME = {
     "scan": "trace",
     "Analysis": "timing.exact.analysis",
     "analyze": "timing.exact.analysis",
+    "animate": "report.animation.animate",
     "regime": "timing.exact.scaling",
     "Constants": "constants",
     "goal": "planning.bound.goal",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from sojourn.plan import Plan as Plan
     from sojourn.planning.bound.goal import goal as goal
     from sojourn.planning.make_plan import make_plan as make_plan
+    from sojourn.report.animation.animate import animate as animate
     from sojourn.scenario import Dispatcher as Dispatcher
     from sojourn.scenario import Scenario as Scenario
     from sojourn.timing.exact.analysis import Analysis as Analysis

@@ -2,6 +2,8 @@
 
 import html
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from sojourn.errors import SojournError
@@ -31,6 +33,15 @@ class Tabular:
         body = "".join("<tr>" + "".join(f"<td>{_cell(one)}</td>" for one in row) + "</tr>" for row in rows[:MOST_ROWS])
         more = f"<p>and {len(rows) - MOST_ROWS:,} more rows</p>" if len(rows) > MOST_ROWS else ""
         return f"<p>{_cell(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def report(self, path: str | Path | None = None, **known: Any) -> Any:
+        """Return a page about the result, one HTML file that explains itself; with a `path`, it is also written.
+
+        `known` may have the `fleet` and the `plan` of a trace, as objects or files. The page has its text in `.html`,
+        is shown by a notebook, and is written by `.save("report.html")`.
+        """
+        # pages lie above results in the layers, so they are looked up when one is asked for
+        return import_module("sojourn.report.page.write").report_of(self, path, **known)
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import reading
-from visiting import Visit
+from PIL import Image
+from visiting import PICTURES, Visit
 
 import left_out
 
@@ -90,6 +91,20 @@ def test_a_reader_who_wants_dark_and_still_gets_it(page_of: Any) -> None:
     )
     assert page_of("<p>x</p>", dark=True, still=True).evaluate(asks) == [True, True]
     assert page_of("<p>x</p>").evaluate(asks) == [False, False]
+
+
+def test_a_picture_of_a_page_is_kept_only_where_a_folder_is_named(
+    page_of: Any, visit: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    page = page_of(GOOD, width=390)
+    monkeypatch.delenv(PICTURES, raising=False)
+    visit.picture(page, "nowhere")
+    assert not list(tmp_path.glob("*.png"))
+    monkeypatch.setenv(PICTURES, str(tmp_path))
+    visit.picture(page, "good")
+    with Image.open(tmp_path / "good.png") as picture:
+        assert picture.size[0] == 390
+        assert picture.mode == "P"
 
 
 def test_the_summary_counts_the_tests_that_were_left_out() -> None:

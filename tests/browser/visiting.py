@@ -1,12 +1,14 @@
 """Visits to pages, which keep what went wrong: errors, and questions to other machines."""
 
 import os
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 HERE = ("127.0.0.1", "", None)  # files, data: and blob: have no host
 PICTURES = "SOJOURN_SCREENSHOTS"  # names a folder: then tests keep the pictures that they take
+COLOURS = 128  # of a picture
 
 
 class Visit:
@@ -43,7 +45,7 @@ class Visit:
     def picture(self, page: Any, name: str, *, whole: bool = True) -> None:
         """Keep a picture of the page as `name`.png, where the environment names a folder for pictures."""
         if folder := os.environ.get(PICTURES):
-            page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)
+            _keep(page.screenshot(full_page=whole, animations="disabled"), Path(folder) / f"{name}.png")
 
     def unexpected(self) -> list[str]:
         """Return the problems that the test did not allow, after everything that was still under way has arrived."""
@@ -71,3 +73,11 @@ class Visit:
     def _failed(self, request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # that is a page which was left, or a download
             self.problems.append(f"failed: {request.url[:200]}: {request.failure}")
+
+
+def _keep(taken: bytes, place: Path) -> None:
+    """Write a picture with a few colours, which are enough for a page and make it several times smaller."""
+    from PIL import Image
+
+    with Image.open(BytesIO(taken)) as picture:
+        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(place, optimize=True)

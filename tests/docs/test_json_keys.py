@@ -48,6 +48,7 @@ def folder(tmp_path_factory):
         ("analyze, a trace", "analyze FOLDER/trace.parquet --fleet FOLDER/fleet.csv"),
         ("simulate", "simulate FOLDER/fleet.csv --plan FOLDER/plan.json --steps 2000"),
         ("fit", "fit FOLDER/trace.parquet --fleet FOLDER/fleet.csv --out FOLDER/fitted.csv"),
+        ("animate", "animate FOLDER/fleet.csv FOLDER/trace.parquet --time 60s --out FOLDER/moving.svg"),
         ("live keys", "live keys FOLDER/keys --clients lyon,oslo"),
         ("live keys", "live keys FOLDER/keys --renew lyon"),
     ],

@@ -25,6 +25,7 @@ PAGES = (
     "paper",
     "performance",
     "planner",
+    "report",
     "theory",
     "tune",
     "twin",

@@ -15,6 +15,7 @@ import typer
 
 from sojourn.cli.algorithms import algorithms
 from sojourn.cli.analyze import analyze
+from sojourn.cli.animate import animate
 from sojourn.cli.calibrate import calibrate
 from sojourn.cli.command import Command, WithoutTables
 from sojourn.cli.compare import compare
@@ -23,6 +24,7 @@ from sojourn.cli.fit import fit
 from sojourn.cli.live import live
 from sojourn.cli.plan import plan
 from sojourn.cli.replay import replay
+from sojourn.cli.report import report
 from sojourn.cli.reproduce import reproduce
 from sojourn.cli.show import say, spell_out
 from sojourn.cli.simulate import simulate
@@ -47,12 +49,14 @@ app.command(cls=Command)(plan)
 app.command(cls=Command)(analyze)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(fit)
+app.command(cls=Command)(animate)
 app.command(cls=Command)(tune)
 app.command(cls=Command)(train)
 app.command(cls=Command)(calibrate)
 app.command(cls=Command)(compare)
 app.command(cls=Command)(sweep)
 app.command(cls=Command)(algorithms)
+app.command(cls=WithoutTables)(report)
 app.command(cls=WithoutTables)(replay)
 app.command(cls=WithoutTables)(dashboard)
 app.command(cls=Command)(reproduce)

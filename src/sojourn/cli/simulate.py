@@ -187,11 +187,12 @@ def _measure(
 def _report(
     summary: "Summary", exact: "Analysis", told: list[str], path: Path | None, folder: Path | None, as_json: bool
 ) -> None:
+    from sojourn.cli.command import again
     from sojourn.cli.show import attempts, draw, print_json, say
 
     with attempts() as attempt:
         if path is not None:
-            attempt(print_json, content(summary, exact), path)
+            attempt(print_json, {**content(summary, exact), "made_by": again()}, path)
         if as_json:
             print_json(content(summary, exact))
         else:
@@ -222,10 +223,12 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
     def pair(estimate: "Estimate", g: int) -> dict[str, float]:
         return {"value": float(estimate.value[g]), "standard_error": float(estimate.error[g])}
 
+    stated = fleet._table()
     groups = Rows(
         {
-            "name": fleet.name[g],
-            "count": int(fleet.count[g]),
+            **{key: _told(column[g]) for key, column in stated.items()},
+            "sampling": plan.sampling[g],
+            "cap": plan.cap[g],
             "arrivals": int(summary.arrivals[g]),
             "lost": int(summary.lost[g]),
             "oldest": int(summary.oldest[g]),
@@ -259,6 +262,11 @@ def content(summary: "Summary", exact: "Analysis") -> dict[str, Any]:
         "groups": groups,
         **({"promises": checked} if checked else {}),
     }
+
+
+def _told(value: Any) -> Any:
+    """Return a value of a fleet's column: numbers as they are, laws as texts."""
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def _print(summary: "Summary", exact: "Analysis", told: list[str]) -> None:

@@ -20,7 +20,7 @@ UNTIMED = ("data", "partition", "model", "loss", "metrics")  # keys whose code s
 ASSUMED = "the sampling of the trace is not known without its fleet; uniform sampling is assumed, without a cap"
 
 
-class Policy(NamedTuple):
+class Known(NamedTuple):
     """What a run was given, as far as it is known."""
 
     fleet: Fleet | None = None
@@ -66,19 +66,34 @@ def observe(
     True
     """
     words = {"sampling": sampling, "concurrency": concurrency, "cap": None if cap is None else str(cap)}
-    source, folder = (trace, None) if isinstance(trace, Trace) else _place(trace)
+    source, known, notes = known_of(trace, fleet, plan, words)
+    found = observation(source, known.fleet, known.plan, known.scenario, known.given, warmup)
+    return replace(found, notes=(*notes, *found.notes)) if notes else found
+
+
+def known_of(
+    trace: Trace | str | Path,
+    fleet: Any = None,
+    plan: Any = None,
+    words: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> tuple[Trace | Path, Known, list[str]]:
+    """Return a trace or its file, what its run was given, and notes on what is not known.
+
+    The arguments are those of `observe`; `folder` is that of the run, if the trace is not in it.
+    """
+    words = words or dict.fromkeys(("sampling", "concurrency", "cap"))
+    source, folder = (trace, folder) if isinstance(trace, Trace) else _place(trace)
     metadata = source.metadata if isinstance(source, Trace) else next(scan(source, 1)).metadata
     here = folder is not None and (folder / CONFIG).exists()
     known = _of_folder(folder, fleet, plan, words) if folder is not None and here else None
     if known is None or known.plan is None:
         said = () if known is None else known.notes
         known = _of_words(fleet, plan, words, metadata)._replace(notes=said)
-    notes = [*known.notes, *_mismatch(known, metadata)]
-    found = observation(source, known.fleet, known.plan, known.scenario, known.given, warmup)
-    return replace(found, notes=(*notes, *found.notes)) if notes else found
+    return source, known, [*known.notes, *_mismatch(known, metadata)]
 
 
-def policy_of(folder: str | Path) -> Policy:
+def policy_of(folder: str | Path) -> Known:
     """Return what the run in a folder was given, as far as it is known; no code that it names is run.
 
     `plan` is None if it cannot be told; the notes say why.
@@ -96,14 +111,14 @@ def _place(path: str | Path) -> tuple[Path, Path | None]:
     return place / TRACE, place
 
 
-def _of_words(fleet: Any, plan: Any, words: Mapping[str, Any], metadata: Mapping[str, Any]) -> Policy:
+def _of_words(fleet: Any, plan: Any, words: Mapping[str, Any], metadata: Mapping[str, Any]) -> Known:
     """Read fleet and plan from what the caller gives, and the concurrency also from the trace."""
     loaded = Fleet.load(fleet) if isinstance(fleet, str | Path) else fleet
     if not isinstance(loaded, Fleet | None):
         raise InvalidInput(f"fleet must be a Fleet or the name of its file, got {quoted(fleet)}")
     made = getattr(plan, "plan", plan)
     if isinstance(made, Plan):
-        return Policy(loaded, made, None, loaded)
+        return Known(loaded, made, None, loaded)
     tasks = words["concurrency"] or (metadata.get("concurrency") if plan is None else None)
     if tasks is None and plan is None:
         raise InvalidInput("the trace does not say how many tasks were in flight; give a plan or a concurrency (-C)")
@@ -113,10 +128,10 @@ def _of_words(fleet: Any, plan: Any, words: Mapping[str, Any], metadata: Mapping
         if not isinstance(clients, int) or clients < 1:
             raise InvalidInput("the trace does not say how many clients there are; give its fleet (--fleet)")
         groups = Fleet.of_rates([1.0] * clients)
-    return Policy(loaded, plan_of(groups, words["sampling"], plan, tasks, words["cap"]), None, loaded)
+    return Known(loaded, plan_of(groups, words["sampling"], plan, tasks, words["cap"]), None, loaded)
 
 
-def _of_folder(folder: Path, fleet: Any, plan: Any, words: Mapping[str, Any]) -> Policy:
+def _of_folder(folder: Path, fleet: Any, plan: Any, words: Mapping[str, Any]) -> Known:
     """Read fleet, plan and scenario from the configuration of a run; what the caller gives has precedence."""
     try:
         from sojourn.learning.run.build import timing_of
@@ -137,15 +152,15 @@ def _of_folder(folder: Path, fleet: Any, plan: Any, words: Mapping[str, Any]) ->
         recorded = facts.get("fleet_hash")
         loaded, made, scenario = timing_of(config.resolved(fleet=_near(config.fleet, folder), plan=near))
     except ImportError as error:
-        return Policy(notes=(f"what the run was given is left out: reading it needs {error.name}",))
+        return Known(notes=(f"what the run was given is left out: reading it needs {error.name}",))
     except SojournError as error:
-        return Policy(notes=(f"what the run was given is left out: {error}",))
+        return Known(notes=(f"what the run was given is left out: {error}",))
     if fleet is None and unknown_speeds(config.fleet) is not None:
-        return Policy(loaded, made, scenario, None, ("the run began with a fleet of unknown speeds",))
+        return Known(loaded, made, scenario, None, ("the run began with a fleet of unknown speeds",))
     if fleet is None and recorded is not None and loaded.hash != recorded:
         changed = f"the fleet file {config.fleet} has changed since the run: its groups are used, its rates left out"
-        return Policy(loaded, made, scenario, None, (changed,))
-    return Policy(loaded, made, scenario, loaded)
+        return Known(loaded, made, scenario, None, (changed,))
+    return Known(loaded, made, scenario, loaded)
 
 
 def _text(thing: Any) -> str | None:
@@ -163,7 +178,7 @@ def _near(path: str, folder: Path) -> str:
     return str(next((place for place in places if place.is_file()), path))
 
 
-def _mismatch(known: Policy, metadata: Mapping[str, Any]) -> list[str]:
+def _mismatch(known: Known, metadata: Mapping[str, Any]) -> list[str]:
     """Return notes on a fleet or a plan that are not those of the trace, or that are only assumed."""
     fleet, plan = known.fleet, known.plan
     if fleet is None or plan is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.errors import SojournError
-from sojourn.experiments.observe import Policy
+from sojourn.experiments.observe import Known
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
@@ -20,7 +20,7 @@ ALL = "all clients"  # the group of a run whose fleet is not known
 
 
 def described(
-    folder: Path, live: bool, config: Mapping[str, Any], policy: Policy, clients: int | None = None
+    folder: Path, live: bool, config: Mapping[str, Any], policy: Known, clients: int | None = None
 ) -> Described:
     """Describe the run in a folder; `clients` is their number if its fleet is not known."""
     updates, time = (float(config.get(key) or inf) for key in ("steps", "time"))

@@ -36,7 +36,7 @@ from sojourn.learning.run.config import TrainConfig, unknown_speeds
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
-from sojourn.learning.run.trainer import identity, versions
+from sojourn.learning.run.trainer import examples_of, identity, versions
 from sojourn.learning.wrappers.wrapped import columns_of, wrappers_of
 from sojourn.live.believed import Told
 from sojourn.live.chooser import Chooser
@@ -130,6 +130,7 @@ class LiveRun:
             held.callback(self.journal.close)
             if not resumed:
                 facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
+                facts["examples"] = examples_of(self.built)
                 write_json(self.folder / "config.json", facts, "configuration")
             try:
                 self._begin(connect, self.journal.open())

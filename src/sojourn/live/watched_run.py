@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from sojourn.experiments.observe import Policy
+from sojourn.experiments.observe import Known
 from sojourn.experiments.watching import described, promised
 from sojourn.live.controls import Controls
 from sojourn.live.journal import ROW
@@ -29,7 +29,7 @@ class WatchedRun:
         self._metrics, self._log = MetricsTail(run.metrics.path), LogTail(run.log.path)
         built = run.built
         given = built.setting.fleet if told_of(built).known else None
-        policy = Policy(built.setting.fleet, built.setting.plan, built.scenario, given)
+        policy = Known(built.setting.fleet, built.setting.plan, built.scenario, given)
         self.described = described(run.folder, True, asdict(built.config), policy)
         self._first = promised(given, policy.plan, policy.scenario)
 

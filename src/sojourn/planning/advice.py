@@ -76,8 +76,9 @@ class Advice(Tabular):
     """Sentences on why this plan is advised, and what would change that."""
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON."""
-        self.plan.save(path)
+        """Write the plan as JSON; among its promises are the other policies and the reasons."""
+        told = {"policies": [row.facts() for row in self.rows], "why": list(self.why)}
+        replace(self.plan, promises={**self.plan.promises, **told}).save(path)
 
     def facts(self) -> dict[str, Any]:
         """Return the plan's keys, its promises, the other policies and the reasons."""

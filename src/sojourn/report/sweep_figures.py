@@ -23,6 +23,11 @@ def sweep_pictures(rows: Sequence[Row], keys: Sequence[str], nonnegative: bool, 
 
 
 def sweep_picture(rows: Sequence[Row], keys: Sequence[str], nonnegative: bool, path: Path) -> list[Path]:
+    """Write the figure of `sweep_figure`."""
+    return save(sweep_figure(rows, keys, nonnegative), path)
+
+
+def sweep_figure(rows: Sequence[Row], keys: Sequence[str], nonnegative: bool) -> Any:
     """One key along the axis, one as lines, the others as panels; mean and 95% interval over the seeds."""
     shown = "accuracy" if all(row["accuracy"] == row["accuracy"] for row in rows) else "test_loss"
     bounds = bounds_of(shown) if shown == "accuracy" else AMOUNT if nonnegative else ANY
@@ -47,7 +52,7 @@ def sweep_picture(rows: Sequence[Row], keys: Sequence[str], nonnegative: bool, p
         panels[0, 0].legend(frameon=False, fontsize=8, title=words(lines, MOST_NAME), title_fontsize=8)
     if len(points) > many:
         figure.suptitle(f"{many} of {len(points)} combinations of {', '.join(others)}", fontsize=10)
-    return save(figure, path)
+    return figure
 
 
 def axes_of(rows: Sequence[Row], keys: Sequence[str]) -> tuple[str, str | None, list[str]]:

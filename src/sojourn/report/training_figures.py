@@ -60,7 +60,7 @@ def comparison_picture(
 ) -> list[Path]:
     """Write the figure of `comparison_figure`; with `one_by_one`, each panel as a separate figure for a paper."""
     if one_by_one:
-        return singles({axis: _comparison_panel(curves, key, axis, target) for axis in AXES}, Path(path))
+        return singles({axis: comparison_panel(curves, key, axis, target) for axis in AXES}, Path(path))
     return save(comparison_figure(curves, key, title, target), path)
 
 
@@ -72,10 +72,10 @@ def comparison_figure(
     With an `axis` one panel over that, as a figure for a paper.
     """
     if axis is not None:
-        return single(_comparison_panel(curves, key, checked(axis), target))
+        return single(comparison_panel(curves, key, checked(axis), target))
     figure, panels = pyplot().subplots(2, 2, sharey=True, figsize=(9.6, 7.0), layout="constrained")
     for panel, one in zip(panels.flat, AXES, strict=True):
-        _comparison_panel(curves, key, one, target)(panel)
+        comparison_panel(curves, key, one, target)(panel)
     for panel in panels[:, 1]:
         panel.set_ylabel("")
     legend_below(figure, *panels[0, 0].get_legend_handles_labels())
@@ -83,7 +83,8 @@ def comparison_figure(
     return figure
 
 
-def _comparison_panel(curves: Sequence[Mapping[str, Any]], key: str, axis: str, target: float | None) -> Panel:
+def comparison_panel(curves: Sequence[Mapping[str, Any]], key: str, axis: str, target: float | None) -> Panel:
+    """Return what draws mean curves with their bands over one axis."""
     lines = []
     for name in dict.fromkeys(str(row["algorithm"]) for row in curves):
         rows = [row for row in curves if row["algorithm"] == name and row["axis"] == axis]

@@ -262,6 +262,7 @@ class Trainer:
         if self.trace is not None:
             self.trace.save(trace)
         facts = {**self._identity, "versions": versions(), "unused": self.built.unused}
+        facts["examples"] = examples_of(self.built)
         write_json(config, facts, "configuration")
 
     def go(
@@ -486,6 +487,13 @@ def identity(built: Built, given: Trace | None) -> dict[str, Any]:
         "availability_hash": built.scenario.availability_hash,
         "trace_hash": None if given is None else given.hash,
     }
+
+
+def examples_of(built: Built) -> list[int]:
+    """Return the number of examples that the clients of each group hold together."""
+    return [
+        int(one) for one in np.add.reduceat(np.diff(built.federation.partition.start), built.setting.fleet.first_client)
+    ]
 
 
 def versions() -> dict[str, str]:

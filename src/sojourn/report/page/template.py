@@ -40,6 +40,12 @@ def _source(package: str, name: str) -> str | None:
     return place.read_text("utf-8") if place.is_file() else None
 
 
+def check_libraries() -> None:
+    """Refuse, before any work is done, to make a page without what fills it."""
+    for name in ("jinja2", "markupsafe"):
+        _library(name)
+
+
 def _library(name: str) -> Any:
     try:
         return import_module(name)

@@ -200,8 +200,10 @@ def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def pieces_of(trace: Trace | str | Path, size: int) -> Iterator[Trace]:
-    """Yield pieces of at most `size` rows."""
-    if not isinstance(trace, Trace):
+    """Yield pieces of at most `size` rows; something else than a trace or a file has a function `pieces` of its own."""
+    if hasattr(trace, "pieces"):
+        yield from trace.pieces(size)
+    elif not isinstance(trace, Trace):
         yield from scan(trace, size)
     elif len(trace) <= size:
         yield trace

@@ -24,10 +24,11 @@ from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected, reach
 from sojourn.timing.fit.ends import Scene
 from sojourn.timing.fit.from_trace import Fit, fit_trace
+from sojourn.timing.fit.observed import pieces_of
 from sojourn.timing.observe.links import with_downlinks
 from sojourn.timing.observe.periods import Period, periods_of
 from sojourn.timing.observe.tally import Tally, tally
-from sojourn.trace import Trace, scan
+from sojourn.trace import Trace
 
 FEW = 0.98  # with fewer than this part of C in flight a note says so
 LEAVING = "clients came and went, which the theory does not model"
@@ -135,11 +136,11 @@ def observation(
     - `given`: the fleet that the run was given, if it is known
     - `warmup`: updates at the beginning that are not counted; None = chosen by their staleness
     """
-    metadata = trace.metadata if isinstance(trace, Trace) else next(scan(trace, 1)).metadata
+    metadata = next(pieces_of(trace, 1)).metadata
     scene = Scene.of(metadata)
     found = fit_trace(trace, fleet, None, None, 0.95, 1.0)
     plan = plan if plan is not None else _plan(found.fleet, metadata.get("concurrency"))
-    scenario = scenario or _scenario(scene)
+    scenario = scenario or scenario_of(scene)
     fitted, flying = found.fleet, float(plan.concurrency)
     if scene.dispatcher in QUEUED:
         fitted, flying = with_downlinks(found.fleet, trace, plan.concurrency)
@@ -176,7 +177,7 @@ def _plan(fleet: Fleet, concurrency: Any) -> Plan:
     return Plan.uniform(fleet, concurrency)
 
 
-def _scenario(scene: Scene) -> Scenario:
+def scenario_of(scene: Scene) -> Scenario:
     """Return the scenario that a trace describes; of a dispatcher without exact theory only the name is known."""
     name = scene.dispatcher if scene.dispatcher in QUEUED else "routed"
     rate = inf if scene.server_rate is None else float(scene.server_rate)

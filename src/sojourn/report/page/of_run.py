@@ -1,0 +1,221 @@
+"""The part of a page about a training run, simulated or live: what it learnt, its timing, where it comes from."""
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn.durations import shown
+from sojourn.errors import SojournError
+from sojourn.experiments.results import Run
+from sojourn.own_code import OBJECT
+from sojourn.report.page import drawings, of_theory, of_trace
+from sojourn.report.page.parts import Part, Section, Shown, number, plural, table
+from sojourn.report.page.timing import Timing, timing_of
+from sojourn.trace import Trace
+from sojourn.values import WrongKind
+
+OVER = {"received": "updates received", "time": "time (seconds)", "gradients": "gradients computed"}
+BAD = ("left", "lost", "dropped", "refused", "expelled", "callback", "no plan", "plan", "plan kept", "early stop")
+"""Events of a log that a reader wants to know of."""
+MOST_LOG = 200_000  # lines of a log that are read
+
+
+def part_of_run(
+    folder: Path, name: str | None = None, fleet: Any = None, plan: Any = None, trace: Trace | None = None
+) -> Part:
+    """Return the part about the run in a folder; `trace` is its trace so far, if the folder has none yet."""
+    run = Run(folder)
+    live = (folder / "rows.bin").exists()
+    part = Part(name or str(folder), "live run" if live else "run", [])
+    rows = run.metrics if (folder / "metrics.csv").exists() else []
+    part.rows = rows
+    learnt = _learnt(run, rows)
+    timing = _timing(folder, fleet, plan, trace, run.facts)
+    events = _events(folder)
+    if isinstance(timing, Timing):
+        told = of_trace.facts(timing)
+        part.facts = [(value, "updates in its trace" if what == "updates" else what) for value, what in told]
+        part.compared = of_trace.compared(timing)
+        part.sections = of_trace.sections(timing, [learnt, *events])
+        second = of_theory.verdict(timing.observed)
+    else:
+        learnt.notes.append(timing)
+        part.sections = [learnt, *events]
+        second = "Its timing cannot be shown, so nothing can be said about what was promised."
+    part.answer = [_sentence(run, rows, live), second]
+    if rows:
+        part.facts[:0] = _judged(rows[-1])
+        part.compared = {**_last(rows[-1]), **part.compared}
+    part.sections.append(_provenance(run, folder, live))
+    return part
+
+
+def _timing(folder: Path, fleet: Any, plan: Any, trace: Trace | None, facts: Mapping[str, Any]) -> Any:
+    """Return the timing of a run, or a sentence that says why there is none."""
+    if trace is None and not (folder / "trace.parquet").exists():
+        return "The run has no trace yet: it is written when the run ends."
+    if trace is None:
+        timing = timing_of(folder, fleet, plan)
+    else:
+        timing = timing_of(trace, fleet, plan, folder=folder)
+    examples = facts.get("examples")
+    if (
+        isinstance(examples, list)
+        and len(examples) == timing.fleet.groups
+        and not np.isfinite(timing.fleet.data_size).all()
+    ):
+        try:
+            each = np.array(examples, dtype=float) / timing.fleet.count
+            timing.grouped.fleet = replace(timing.fleet, data_size=each)
+        except (SojournError, TypeError, ValueError):
+            pass
+    return timing
+
+
+def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
+    data = str(run.config.get("data")).removeprefix(OBJECT)
+    what = f"{run._name} on {data}"
+    if not rows:
+        return f"A run of {what} has no evaluation yet."
+    last = rows[-1]
+    clock = "" if live else " of virtual time"
+    worth = f"test loss {number(last['test_loss'], 4)}"
+    if np.isfinite(last["accuracy"]):
+        worth = f"accuracy {number(last['accuracy'], 4)}, {worth}"
+    state = "" if run.complete else ", and is not complete"
+    early = f", ended early: {run.stopped}" if run.complete and run.stopped else ""
+    return (
+        f"{'A live run' if live else 'A run'} of {what} reached {worth} after {plural(last['received'], 'update')} in "
+        f"{shown(last['time'])}{clock}{state}{early}."
+    )
+
+
+def _judged(last: Mapping[str, float]) -> list[tuple[str, str]]:
+    found = [(number(last["test_loss"], 4), "test loss at the end")]
+    if np.isfinite(last["accuracy"]):
+        found.insert(0, (number(last["accuracy"], 4), "test accuracy at the end"))
+    if np.isfinite(last["client_worst"]):
+        found.append((number(last["client_worst"], 4), "accuracy of the worst client"))
+    return found
+
+
+def _last(last: Mapping[str, float]) -> dict[str, Any]:
+    keys = ("accuracy", "test_loss", "client_worst", "time", "gradients")
+    return {key.replace("_", " "): last[key] for key in keys}
+
+
+def _learnt(run: Run, rows: Sequence[Mapping[str, float]]) -> Section:
+    """Return the section with the curves of a run."""
+    section = Section("What it learnt")
+    if not rows:
+        section.said.append("There is no evaluation yet.")
+        return section
+    section.figures += curves({run._name: rows})
+    last = rows[-1]
+    section.tables.append(
+        table("The last evaluation", ["what", "value"], [[key, value] for key, value in last.items()])
+    )
+    return section
+
+
+def curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> list[Shown]:
+    """Return accuracy or loss over updates, time and gradients, one figure each."""
+    classes = all(np.isfinite(row["accuracy"]) for rows in runs.values() for row in rows)
+    keys = ("accuracy", "test_loss") if classes else ("test_loss",)
+    found = []
+    for key in keys:
+        label = {"accuracy": "test accuracy", "test_loss": "test loss"}[key]
+        for axis, over in OVER.items():
+            if key == "test_loss" and classes and axis != "received":
+                continue
+            lines = [
+                (name, np.array([row[axis] for row in rows]), np.array([row[key] for row in rows]))
+                for name, rows in runs.items()
+            ]
+            ends = [f"{name} ends at {number(value[-1], 4)} after {number(at[-1], 5)}" for name, at, value in lines]
+            found.append(
+                Shown(
+                    f"{key.replace('_', '-')}-{axis}",
+                    drawings.lines(lines, (over, label), key == "accuracy"),
+                    f"{label.capitalize()} over {over}: {'; '.join(ends[:6])}.",
+                    f"{label.capitalize()} over {over}: {'; '.join(ends[:6])}.",
+                )
+            )
+    return found
+
+
+def _events(folder: Path) -> list[Section]:
+    """Return what the log of a live run says: what happened how often, and why."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for name in ("log.jsonl.1", "log.jsonl"):
+        path = folder / name
+        if path.is_file() and not path.is_symlink():
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                for _, line in zip(range(MOST_LOG), lines, strict=False):
+                    counts.update(_event(line))
+    if not counts:
+        return []
+    rows = [[what, reason, many] for (what, reason), many in counts.most_common(40)]
+    section = Section(
+        "What happened meanwhile", tables=[table("Events of the log", ["event", "reason", "times"], rows)]
+    )
+    return [section]
+
+
+def _event(line: str) -> list[tuple[str, str]]:
+    try:
+        found = json.loads(line)
+        what = str(found["what"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [(what, str(found.get("reason", "")) if what in BAD else "")]
+
+
+def _provenance(run: Run, folder: Path, live: bool) -> Section:
+    section = Section("Where it comes from")
+    try:
+        config = {key: value for key, value in run.config.items() if value is not None}
+    except WrongKind:
+        config = {}
+    facts = {
+        key: value for key, value in run.facts.items() if key not in ("config", "versions") and value not in (None, [])
+    }
+    versions = run.facts.get("versions")
+    told = [[key, value] for key, value in facts.items() if isinstance(value, str | int | float)]
+    told += [[f"version of {key}", value] for key, value in versions.items()] if isinstance(versions, dict) else []
+    told += [
+        [f"{name} written", _date(folder / name)]
+        for name in ("config.json", "summary.json")
+        if (folder / name).exists()
+    ]
+    section.tables.append(table("Hashes, versions and dates", ["what", "value"], [["folder", str(folder)], *told]))
+    section.tables.append(
+        table("Configuration", ["key", "value"], [[key, str(value)] for key, value in config.items()], 80)
+    )
+    if config and not live:
+        section.said.append("The command that trains it again:")
+        section.code.append(command(config))
+    return section
+
+
+def _date(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+
+
+def command(config: Mapping[str, Any]) -> str:
+    """Return the command line of a run, without what is the default anyway."""
+    from sojourn.learning.run.config import TrainConfig
+
+    usual = {one.name: one.default for one in fields(TrainConfig) if one.default is not MISSING}
+    words = ["sojourn", "train", str(config.get("fleet", "fleet.csv"))]
+    for key, value in config.items():
+        if key != "fleet" and value is not None and value != usual.get(key):
+            words += [f"--{key.replace('_', '-')}", str(value)]
+    return shlex.join(words)

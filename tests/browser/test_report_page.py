@@ -1,0 +1,83 @@
+"""Report pages in a browser: without errors, light and dark, on a phone and on paper."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reading
+
+from sojourn import Fleet, Plan, make_plan, simulate
+from sojourn.report.page.write import write_report
+
+NAME = "old <script>throw 'run'</script>"  # if it were run, the visit would fail
+FLEET = Fleet(("fast", NAME), np.array([6, 4]), np.array([4.0, 1.0]), data_size=np.array([100.0, 300.0]))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    with contextlib.chdir(folder):  # so that the pages name no place of this machine
+        _write()
+    return folder
+
+
+def _write() -> None:
+    folder = Path()
+    fleet = Fleet(("fast", "slow"), FLEET.count, FLEET.rate, data_size=FLEET.data_size)
+    plan = Plan.uniform(fleet, 20)
+    simulate(fleet, plan, 20_000, start="even", seed=1).save(folder / "trace.parquet")
+    write_report([folder / "trace.parquet"], folder / "trace.html", fleet=fleet, plan=plan)
+    strange = Plan.uniform(FLEET, 20)
+    simulate(FLEET, strange, 3000, start="even", seed=1).save(folder / "strange.parquet")
+    write_report([folder / "strange.parquet"], folder / "strange.html", fleet=FLEET, plan=strange)
+    make_plan(fleet, time=600).save(folder / "plan.json")
+    write_report([folder / "plan.json", folder / "trace.parquet"], folder / "both.html", fleet=fleet)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["trace", "both"])
+def test_everybody_can_read_a_report(visit: Any, place: Path, name: str, dark: bool) -> None:
+    page = visit(place / f"{name}.html", dark=dark)
+    assert reading.faults(page) == []
+    assert page.locator("svg").count() > 6
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_report_looks_as_it_should(visit: Any, place: Path, dark: bool) -> None:
+    page = visit(place / "trace.html", dark=dark, height=1250)
+    visit.picture(page, "report-dark" if dark else "report", whole=False)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 25, 28)" if dark else "rgb(255, 255, 255)")
+    text = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
+    assert text == ("rgb(163, 177, 184)" if dark else "rgb(85, 99, 107)")
+    page.get_by_role("button").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+
+
+def test_a_report_fits_a_phone(visit: Any, place: Path) -> None:
+    page = visit(place / "trace.html", width=390, height=1000)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    visit.picture(page, "report-phone", whole=False)
+
+
+def test_a_report_can_be_printed(visit: Any, place: Path) -> None:
+    page = visit(place / "both.html", dark=True)
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("nav").is_hidden()
+    assert page.get_by_role("button").count() == 0
+    assert reading.faint_text(page) == []
+    assert len(page.pdf()) > 20_000
+
+
+def test_a_name_with_a_script_in_it_is_shown_and_not_run(visit: Any, place: Path) -> None:
+    page = visit(place / "strange.html")
+    assert page.get_by_role("cell", name=NAME).count() > 0
+
+
+def test_the_links_to_the_parts_lead_to_them(visit: Any, place: Path) -> None:
+    page = visit(place / "both.html")
+    page.get_by_role("link", name="trace.parquet").click()
+    assert page.evaluate("Math.abs(document.querySelector('#part-2').getBoundingClientRect().top) < 40")

@@ -1,0 +1,238 @@
+"""Report pages: their numbers are those of the files, names stay text, and a page is one small file."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reading_pages import read
+
+from sojourn import Fleet, Plan, Trace, analyze, fit, goal, make_plan, measure, observe, simulate
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.report.page.parts import Part, Section, Shown
+from sojourn.report.page.svg import page_style
+from sojourn.report.page.write import MARK, MOST_BYTES, page, parts_of, write_report
+
+BAD = 'slow <script>alert("x")</script> $5 & #1b6ca8'
+FLEET = Fleet(("fast", BAD), np.array([4, 2]), np.array([4.0, 1.0]), data_size=np.array([10.0, 40.0]))
+PLAN = Plan.uniform(FLEET, 12)
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return simulate(FLEET, PLAN, 6000, start="even", seed=2)
+
+
+@pytest.fixture(scope="module")
+def of_trace(trace):
+    return read(trace.report(fleet=FLEET, plan=PLAN).html)
+
+
+def number(text):
+    return float(text.replace(",", "").rstrip("%"))
+
+
+def test_the_numbers_on_the_page_are_those_of_the_trace(trace, of_trace):
+    group = FLEET.group_of_client[trace.client[trace.applied]]
+    for at, name in enumerate(FLEET.name):
+        row = of_trace.row("Staleness by group", name)
+        stale = trace.staleness[group == at]
+        assert number(row[2]) == stale.size
+        assert number(row[3]) == pytest.approx(stale.mean(), rel=1e-5)
+        assert number(row[6]) == stale.max()
+        fates = of_trace.row("Tasks by group", name)
+        mine = trace.fate[FLEET.group_of_client[trace.client] == at]
+        assert [number(one) for one in fates[1:]] == [(mine == fate).sum() for fate in (0, 4, 2, 3, 1)]
+        share = of_trace.row("Shares by group", name)
+        assert number(share[1]) == pytest.approx(100 * stale.size / 6000, abs=0.05)
+        assert share[2] == "33.3%" if at == 0 else "66.7%"
+    seen = observe(trace, FLEET, PLAN)
+    for one in seen.figures():
+        row = of_trace.row("Promised and observed", one.figure, one.group)
+        assert number(row[2]) == pytest.approx(one.given, rel=1e-5)
+        assert number(row[3]) == pytest.approx(one.fitted, rel=1e-5)
+        assert row[4].startswith(f"{one.observed:.4g}"[:4])
+        assert number(row[5]) == pytest.approx(one.z, rel=1e-2)
+
+
+def test_the_answer_comes_first_and_judges_the_promise(trace, of_trace):
+    assert of_trace.answer.startswith("6 clients with 12 tasks in flight brought 6,000 updates in ")
+    assert "The promise was kept" in of_trace.answer
+    faster = replace(FLEET, rate=np.array([8.0, 1.0]))
+    wrong = simulate(FLEET, Plan.by_speed(FLEET, 12), 6000, start="even", seed=2)
+    told = read(wrong.report(fleet=faster, plan=PLAN).html)
+    assert "The promise was not kept in " in told.answer
+
+
+def test_a_name_with_html_in_it_stays_text(trace, of_trace):
+    page = trace.report(fleet=FLEET, plan=PLAN).html
+    assert "<script>alert" not in page
+    assert of_trace.tags.count("script") == 1  # the theme
+    assert BAD in of_trace.text
+    assert any(BAD in label for label in of_trace.labels)
+
+
+def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace):
+    page = trace.report(fleet=FLEET, plan=PLAN).html
+    assert "http://" not in page
+    assert "https://" not in page
+    assert [one for one in of_trace.refers if not one.startswith(("#", "data:,"))] == []
+    assert len(set(of_trace.ids)) == len(of_trace.ids)
+    assert {one[1:] for one in of_trace.refers if one.startswith("#")} <= set(of_trace.ids)
+
+
+def test_every_figure_has_words_and_follows_the_colours_of_the_page(trace, of_trace):
+    assert len(of_trace.labels) == len(of_trace.captions) >= 7
+    assert all(len(one) > 20 for one in of_trace.labels + of_trace.captions)
+    page = trace.report(fleet=FLEET, plan=PLAN).html
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert all("var(--text)" in one for one in drawings)
+    assert not {found for one in drawings for found in re.findall(r"(?:fill|stroke): (#\w+)", one)}
+
+
+def test_a_trace_without_its_fleet_is_shown_by_client_or_by_speed(trace):
+    few = read(trace.report().html)
+    assert number(few.row("Staleness by group", "client 5")[2]) == (trace.client[trace.applied] == 5).sum()
+    fleet = Fleet.of_rates([8.0, 1.0] * 10)
+    mixed = simulate(fleet, Plan.uniform(fleet, 30), 20_000, seed=1)
+    told = read(mixed.report().html)
+    group = mixed.client[mixed.applied] % 2
+    for at, name in enumerate(("class 1", "class 2")):
+        row = told.row("Staleness by group", name)
+        assert number(row[1]) == 10
+        assert number(row[3]) == pytest.approx(mixed.staleness[group == at].mean(), rel=1e-5)
+    assert "The promise was kept" in told.answer
+    worst = told.row("Clients with the stalest updates", "client")
+    assert worst[:2] == ["client", "group"]
+
+
+def test_many_groups_are_shown_as_classes_by_speed():
+    fleet = Fleet.of_rates(np.repeat([1.0, 2.0, 4.0], 8))
+    assert fleet.groups == 24
+    trace = simulate(fleet, Plan.uniform(fleet, 24), 5000, seed=1)
+    told = read(trace.report(fleet=fleet).html)
+    fastest = np.isin(trace.client[trace.applied], np.arange(16, 24))
+    assert number(told.row("Staleness by group", "class 1")[2]) == fastest.sum()
+    assert "The 24 groups of the fleet are shown as 3 classes by speed" in told.text
+
+
+def test_a_trace_without_an_update_is_said_to_have_none(trace):
+    empty = Trace(**{key: value[:0] for key, value in trace._table().items()}, metadata=trace.metadata)
+    assert "no update was applied" in read(empty.report(fleet=FLEET).html).answer
+
+
+def test_a_plan_shows_its_promises_and_the_other_policies(tmp_path):
+    found = make_plan(FLEET, time=100)
+    found.save(tmp_path / "plan.json")
+    write_report([tmp_path / "plan.json"], tmp_path / "page.html")
+    told = read((tmp_path / "page.html").read_text("utf-8"))
+    assert f"{found.plan.promises['throughput']:.4g} updates per second" in told.answer
+    for row in found.rows:
+        shown = told.row("What each policy achieves", row.policy.name)
+        assert number(shown[2]) == pytest.approx(row.updates, rel=1e-5)
+    assert all(why in told.text for why in found.why)
+    again = Plan.load(tmp_path / "plan.json")
+    assert again.hash == found.plan.hash
+    direct = read(found.report().html)
+    assert direct.row("In the long run", "fast")
+    assert direct.row("What each policy achieves", found.rows[0].policy.name)
+
+
+def test_a_plan_by_hand_promises_nothing():
+    assert "It was written by hand: it promises nothing." in read(PLAN.report().html).answer
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: make_plan(Fleet.of(fast=(9, 8.0), slow=(1, 1.0)), goal(time=100)), "Other plans beside it"),
+        (lambda: analyze(FLEET, PLAN), "updates per second in the long run"),
+        (lambda: measure(FLEET, PLAN, 4000, seed=1), "4,000 updates of 6 clients"),
+        (lambda: observe(simulate(FLEET, PLAN, 3000, seed=1), FLEET, PLAN), "Promised and observed"),
+        (lambda: fit(simulate(FLEET, PLAN, 3000, seed=1), FLEET), "Its table"),
+        (lambda: FLEET, "Its table"),
+    ],
+    ids=["planned", "analysis", "summary", "observation", "fit", "fleet"],
+)
+def test_every_result_has_a_page(made, words):
+    result = made()
+    report = result.report()
+    assert words in read(report.html).text
+    assert report.path is None
+    assert report._repr_html_().startswith("<iframe")
+    assert 'srcdoc="&lt;!doctype' in report._repr_html_()
+
+
+def test_a_report_is_written_only_over_a_report(tmp_path):
+    place = tmp_path / "page.html"
+    first = PLAN.report(place)
+    assert first.path == place
+    assert f'content="{MARK}"' in place.read_text("utf-8")
+    PLAN.report(place)
+    place.write_text("mine")
+    with pytest.raises(InvalidInput, match="is no report of sojourn"):
+        PLAN.report(place)
+    assert place.read_text() == "mine"
+    PLAN.report().save(place, overwrite=True)
+    assert place.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_figures_are_written_as_svg_and_pdf(trace, tmp_path):
+    trace.save(tmp_path / "trace.parquet")
+    PLAN.save(tmp_path / "plan.json")
+    paths = [tmp_path / "trace.parquet", tmp_path / "trace.parquet", tmp_path / "plan.json"]
+    written = write_report(paths, tmp_path / "page.html", tmp_path / "figures", fleet=FLEET)
+    names = {path.name for path in written.figures}
+    assert {"1-timeline.svg", "1-timeline.pdf", "2-staleness-1.svg"} <= names
+    assert names == {path.name for path in (tmp_path / "figures").iterdir()}
+    assert all(path.stat().st_size > 500 for path in written.figures)
+    told = read((tmp_path / "page.html").read_text("utf-8"))
+    assert number(told.row("The same numbers of each", str(paths[0]))[2]) == 6000
+
+
+def test_a_page_that_would_be_too_large_leaves_its_last_figures_out():
+    def large(seed):
+        with page_style() as plt:
+            figure, axis = plt.subplots(figsize=(4, 3), layout="constrained")
+            axis.plot(*np.random.default_rng(seed).random((2, 40_000)))
+        return Shown("large", figure, "points all over the place", "points all over the place")
+
+    section = Section("Large", figures=[large(seed) for seed in range(4)])
+    html = page([Part("x", "y", ["z"], sections=[section])]).html
+    assert len(html.encode()) < MOST_BYTES
+    assert 1 <= html.count("<svg") < 4
+    assert html.count("This figure is left out") == 4 - html.count("<svg")
+
+
+def test_what_cannot_be_reported_is_refused_in_a_sentence(trace, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
+    (tmp_path / "note.txt").write_text("hello")
+    trace.save(tmp_path / "whole.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "whole.parquet").read_bytes()[:5000])
+    for name, words in (
+        ("missing", "does not exist; name the folder of a run"),
+        ("empty", "is empty; name"),
+        ("other.json", "is nothing that can be reported; name"),
+        ("note.txt", "is nothing that can be reported; name"),
+        ("cut.parquet", "it may be truncated"),
+    ):
+        with pytest.raises((InvalidInput, UnreadableFile), match=words):
+            parts_of(tmp_path / name)
+
+
+@pytest.mark.slow
+def test_a_fleet_of_10_000_clients_and_a_long_trace_fit_on_a_small_page(tmp_path):
+    rates = np.exp(np.random.default_rng(1).normal(0, 1, 10_000))
+    fleet = Fleet.of_rates(rates)
+    trace = simulate(fleet, Plan.uniform(fleet, 10_000), 300_000, seed=1)
+    trace.save(tmp_path / "trace.parquet")
+    for given in (fleet, None):
+        report = trace.report(fleet=given)
+        assert len(report.html.encode()) < 1_000_000
+        told = read(report.html)
+        counts = [
+            number(row[2]) for name, rows in told.tables.items() if name.startswith("Staleness by") for row in rows[1:]
+        ]
+        assert sum(counts) == 300_000
