@@ -58,4 +58,6 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(refused, monkeypa
     ],
 )
 def test_the_command_that_goes_on_says_how_the_run_was_run(flags, words):
+    shown = _again(_local_file("a", *flags, None, [], None), flags[0], flags[1], 7734)
+    assert shown == f"sojourn live local {words} --dashboard 7734"
     assert _again(_local_file("a", *flags, None, [], None), flags[0], flags[1]) == f"sojourn live local {words}"

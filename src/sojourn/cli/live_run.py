@@ -240,12 +240,11 @@ def _run_here(
     opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite)
     clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
     with clients as alive:
-        again = shlex.join([*_again(file, processes, pace), *_shown(dashboard)])
-        _serve("live local", opened, file, again, as_json, alive, dashboard)
+        _serve("live local", opened, file, _again(file, processes, pace, dashboard), as_json, alive, dashboard)
 
 
-def _again(file: "ServerFile", processes: int, pace: bool) -> list[str]:
-    """Return the words of the command that goes on with a local run."""
+def _again(file: "ServerFile", processes: int, pace: bool, dashboard: int | None = None) -> str:
+    """Return the command that goes on with a local run."""
     from sojourn.live.settings import AUTO
 
     words = ["sojourn", "live", "local", "--out", file.out, "--resume"]
@@ -254,7 +253,7 @@ def _again(file: "ServerFile", processes: int, pace: bool) -> list[str]:
     words += ["--processes", str(processes)] if processes != PROCESSES else []
     words += ([] if pace else ["--no-pace"]) + ([] if file.durable else ["--no-durable"])
     words += ["--replan", str(file.replan)] if file.replan != AUTO else []
-    return words + _repeated(file.callbacks)
+    return shlex.join([*words, *_repeated(file.callbacks), *_shown(dashboard)])
 
 
 def _shown(dashboard: int | None) -> list[str]:
