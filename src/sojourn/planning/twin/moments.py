@@ -116,9 +116,13 @@ def loss_of(part: Part, landscape: Landscape, a: Floats, b: Floats, square: Floa
     """Return the loss of a part whose offsets count `b` and whose noise adds up to `square`."""
     h = landscape.h
     total = h.sum()
-    known = b * (part.variance > 0)[:, None]
-    centred = known - part.share[:, None] * known.sum(axis=0)
-    offset = (part.variance[:, None] * centred**2).sum(axis=0)
+    knows = part.variance > 0
+    known = b if knows.all() else b * knows[:, None]
+    centred = part.share[:, None] * known.sum(axis=0)
+    np.subtract(known, centred, out=centred)  # in place: with a thousand clients, copies take longer than the sums
+    centred *= centred
+    centred *= part.variance[:, None]
+    offset = centred.sum(axis=0)
     return float((h / 2 * (a**2 * 2 * landscape.loss / total + h / total * (offset + square))).sum())
 
 
