@@ -45,9 +45,9 @@ class Metrics:
     def begin(self, length: int | None, losses: tuple[int, float] = (0, 0.0)) -> None:
         """Begin a new file, or cut the old one back to `length` bytes."""
         self._losses = losses
+        head = io.StringIO()
+        csv.writer(head, lineterminator="\n").writerow(self.columns)
         if length is None:
-            head = io.StringIO()
-            csv.writer(head, lineterminator="\n").writerow(self.columns)
             write_text(self.path, head.getvalue(), "metrics")
             return
         if not self.path.is_file() or self.path.stat().st_size < length:
@@ -55,7 +55,7 @@ class Metrics:
         with writing(self.path, "metrics"):
             os.truncate(self.path, length)
         rows = read_metrics(self.path.parent)
-        if rows and tuple(rows[-1]) != self.columns:
+        if (tuple(rows[-1]) != self.columns) if rows else (self.path.read_bytes() != head.getvalue().encode()):
             raise UnreadableFile(f"{self.path} does not have the columns of its run; restore the right file")
         if any(not rows[-1][key].is_integer() for key in WHOLE if rows):
             raise UnreadableFile(f"{self.path} lacks whole numbers where they are required; restore the right file")
