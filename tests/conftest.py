@@ -2,6 +2,8 @@
 
 import signal
 
+from browser.browsing import browser as browser  # a fixture of tests of pages
+from browser.browsing import visit as visit
 from left_out import pytest_terminal_summary as pytest_terminal_summary  # pytest calls it
 
 # a shell that runs tests in the background has its children ignore Ctrl-C, and they would pass that on

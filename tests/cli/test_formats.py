@@ -84,7 +84,8 @@ def test_a_verb_that_prints_tables_is_recognised():
     assert prints_tables(with_a_table)
     assert not prints_tables(without_a_table)
     verbs = command_pages.verbs()
-    assert [name for name in verbs if " " not in name and not prints_tables(verbs[name].callback)] == ["replay"]
+    without = {name for name in verbs if " " not in name and not prints_tables(verbs[name].callback)}
+    assert without == {"replay", "report", "dashboard"}
 
 
 @pytest.mark.parametrize("name", command_pages.verbs())

@@ -108,7 +108,7 @@ def test_the_plan_file_is_the_policy_shown(tmp_path, which):
 
 
 def test_the_recommended_plan_file_is_that_of_make_plan(tmp_path):
-    sj.make_plan(FLEET, time=5.0).save(tmp_path / "plan.json")
+    sj.make_plan(FLEET, time=5.0).plan.save(tmp_path / "plan.json")
     assert plan_text(asked(which="recommended")) == (tmp_path / "plan.json").read_text()
 
 

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from visiting import Visit
+
+from browser.visiting import Visit
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no name leads anywhere
