@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 import click
 import typer.main
@@ -15,6 +16,7 @@ This page is made from the code; `sojourn VERB --help` shows the same in a termi
 """
 
 
+@cache
 def tree() -> click.Group:
     """The commands as click has them."""
     group = typer.main.get_command(app)

@@ -89,6 +89,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_shows_the_run(visit, watched
     assert page.url == dashboard.address
 
 
+@pytest.mark.slow
 def test_a_reader_who_comes_back_need_not_give_the_token_again(visit, watched):
     run, dashboard = watched
     page = visit(dashboard.address)

@@ -38,6 +38,7 @@ def _write() -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["trace", "both"])
+@pytest.mark.slow
 def test_everybody_can_read_a_report(visit: Any, place: Path, name: str, dark: bool) -> None:
     page = visit(place / f"{name}.html", dark=dark)
     assert reading.faults(page) == []

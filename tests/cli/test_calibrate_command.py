@@ -44,6 +44,7 @@ def test_an_interval_whose_ends_look_alike_is_called_exact():
     assert _range(Measured(0.0, 0.0, 0.0), 4) == "0 to 0"
 
 
+@pytest.mark.slow
 def test_measured_constants_are_shown_written_and_planned_with(fleet, tmp_path):
     out = tmp_path / "constants.toml"
     words = [fleet, "--data", "digits", "--partition", "classes(k=2)", "--batch-size", 8, *QUICK, "--out", out]

@@ -186,6 +186,7 @@ local_steps = 2
     assert "6 runs, 6 of them done" in said
 
 
+@pytest.mark.slow
 def test_every_method_runs_under_every_plan(fleet, tmp_path):
     words = ["--algorithm", "asyncsgd", "--algorithm", "generalized-asyncsgd", "--plan", "few: concurrency=3"]
     words += ["--plan", "fast: sampling=speed concurrency=6", "--seeds", 2, "--steps", 30, "--model", "logistic"]
@@ -195,6 +196,7 @@ def test_every_method_runs_under_every_plan(fleet, tmp_path):
     assert names == ["asyncsgd, few", "asyncsgd, fast", "generalized-asyncsgd, few", "generalized-asyncsgd, fast"]
 
 
+@pytest.mark.slow
 def test_a_method_whose_cells_fail_is_left_out_and_the_others_are_compared(fleet, tmp_path):
     words = [
         "--algorithm",

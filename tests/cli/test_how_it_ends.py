@@ -40,23 +40,27 @@ def in_shell(command, *words):
 
 
 @pytest.mark.parametrize("more", ["", "--json"])
+@pytest.mark.slow
 def test_a_closed_output_is_none_and_no_error(fleet, more):
     ended = in_shell(f"sojourn analyze FLEET {more} >&-", fleet)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_ends_it_without_a_word(fleet):
     ended = in_shell("sojourn analyze FLEET --json | head -1", fleet)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "{\n", "")
 
 
 @pytest.mark.parametrize("more", ["", "--json"])
+@pytest.mark.slow
 def test_a_full_output_is_one_sentence(fleet, more):
     ended = in_shell(f"sojourn analyze FLEET {more} > /dev/full", fleet)
     assert ended.returncode == 2
     assert ended.stderr == "error: the output cannot be read or written: No space left on device; check the place\n"
 
 
+@pytest.mark.slow
 def test_closed_streams_do_not_hide_that_it_failed(fleet):
     assert in_shell("sojourn analyze no-such-fleet.csv 2>&- >&-").returncode == 2
 

@@ -59,6 +59,7 @@ def test_every_panel_of_a_plan_can_be_a_figure_of_its_own(fleet, tmp_path, words
     assert kinds == {".pdf", ".svg", ".png"}
 
 
+@pytest.mark.slow
 def test_every_panel_of_a_run_can_be_a_figure_of_its_own_here_and_in_python(fleet, tmp_path):
     words = ["--steps", 20, "--model", "logistic", "--out", tmp_path / "run", "--json"]
     call("train", fleet, *words, "--pictures", tmp_path / "pictures", "--figure", "single")

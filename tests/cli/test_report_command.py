@@ -72,6 +72,7 @@ def test_a_summary_alone_can_be_reported(folder, tmp_path):
     assert "5,000 updates of 10 clients with 8 tasks in flight were simulated" in page.answer
 
 
+@pytest.mark.slow
 def test_several_things_are_on_one_page_with_their_figures(folder, tmp_path):
     assert call("plan", folder / "fleet.csv", "--time", "1h", "--out", tmp_path / "plan.json").exit_code == 0
     words = ("report", folder / "run", folder / "run" / "trace.parquet", tmp_path / "plan.json")

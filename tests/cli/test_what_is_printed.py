@@ -115,6 +115,7 @@ def drawn(name, most=MOST_WORDS):
     return f"<!-- {words(name, most).replace(chr(92) + '$', '$')} -->"
 
 
+@pytest.mark.slow
 def test_names_in_pictures_are_drawn_as_they_are_written(tmp_path):
     row = {f"accuracy{end}": 0.5 for end in ("", "_low", "_high")}
     rows = [{**row, "algorithm": name, "axis": axis, "at": at} for name in MATHS for axis in AXES for at in (0.0, 1.0)]

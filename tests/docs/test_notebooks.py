@@ -52,6 +52,7 @@ def test_sentences_of_a_notebook_are_at_most_100_characters_wide(path):
     assert [line for line in path.read_text("utf-8").splitlines() if line.startswith("#") and len(line) > 100] == []
 
 
+@pytest.mark.slow
 def test_the_fleet_is_explored_and_theory_agrees_with_simulation(tmp_path):
     said = run("explore_a_fleet", tmp_path)
     assert "slow: staleness 875.0 in theory" in said

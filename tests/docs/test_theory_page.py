@@ -24,6 +24,7 @@ FEW = Fleet.of(fast=(3, 4.0), slow=(2, 1.0))
 MANY = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
 
 
+@pytest.mark.slow
 def test_every_block_of_code_prints_what_the_page_shows(capsys):
     assert len(BLOCKS) == TEXT.count("```python") == 9
     place = {"__name__": "__main__"}  # one after the other, as in a notebook

@@ -17,12 +17,14 @@ def run(name: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_law_of_your_own_passes_its_check_and_is_simulated():
     said = run("own_law.py")
     assert "the parts of Lomax agree" in said
     assert "lomax(alpha=3): scv 3, throughput 4." in said  # exponential service: 100 / 19 = 5.26
 
 
+@pytest.mark.slow
 def test_the_dispatcher_of_your_own_keeps_more_clients_busy_than_random_routing():
     said = run("own_dispatcher.py").splitlines()
     rates = [float(line.split("throughput ")[1].split()[0]) for line in said if "throughput" in line]
@@ -30,6 +32,7 @@ def test_the_dispatcher_of_your_own_keeps_more_clients_busy_than_random_routing(
     assert rates[1] > 1.2 * rates[0]
 
 
+@pytest.mark.slow
 def test_the_objective_of_your_own_samples_fast_clients_more_and_stale_ones_less():
     said = run("own_objective.py").splitlines()
     ratios = [float(line.split("sampled ")[1].split()[0]) for line in said]

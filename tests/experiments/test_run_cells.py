@@ -176,6 +176,7 @@ def test_cells_that_share_waves_do_not_share_their_troubles(fleet, tmp_path):
     assert [ended(where.of(cell)) for cell in cells] == ["complete", "complete", "diverged", None]
 
 
+@pytest.mark.slow
 def test_a_cell_that_someone_else_trains_is_waited_for(fleet, tmp_path, monkeypatch):
     cells = seeds(fleet, 2)
     folder = Cells(tmp_path / "out").of(cells[0])

@@ -86,6 +86,7 @@ TO_DATA = np.array([0.3, 0.1, 0.2, 0.1, 0.25, 0.05])
 @pytest.mark.parametrize(
     "weights", [EQUAL, pytest.param(TO_DATA, marks=pytest.mark.slow)], ids=["equal weights", "weights by data"]
 )
+@pytest.mark.slow
 def test_generalized_asyncsgd_finds_the_optimum_of_the_weighted_objective_under_skewed_sampling(weights) -> None:
     plan = Plan.of(FLEET, {"fast": 0.25, "medium": 0.2, "slow": 0.1}, 6)
     chosen = algorithm("generalized-asyncsgd", ServerStep(step_size=RATE))
@@ -102,6 +103,7 @@ def test_generalized_asyncsgd_finds_the_optimum_of_the_weighted_objective_under_
     ],
     ids=["pure assignment", "FedBuff, 4 idle tasks", "FedBuff, 2 idle tasks"],
 )
+@pytest.mark.slow
 def test_who_serves_the_finisher_or_the_idle_is_off_by_what_the_shares_say(text, tasks, shares) -> None:
     chosen = algorithm(text, ServerStep(step_size=RATE if text.startswith("async") else 1.0))
     found = _settled(_replay(chosen, Plan.uniform(FLEET, tasks), STEPS, EQUAL))

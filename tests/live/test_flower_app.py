@@ -87,6 +87,7 @@ def test_a_run_of_clients_of_sojourn_is_replayed_to_the_bit(tmp_path, fleet):
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.slow
 def test_a_run_whose_server_program_died_goes_on_in_the_same_folder(tmp_path, fleet, monkeypatch):
     live, run = tmp_path / "live", {**RUN, "steps": 60}
     keys = of_sojourn(fleet=fleet, folder=str(live))

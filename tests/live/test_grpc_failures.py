@@ -93,6 +93,7 @@ def test_a_client_that_comes_back_in_time_does_not_leave():
     engine.stop(ended=False)
 
 
+@pytest.mark.slow
 def test_clients_come_back_to_a_server_that_is_started_again_and_push_what_they_kept():
     engine = engine_of(("a", "b"))
     running = Running(engine.address, {"a": Doubles(), "b": Doubles(service=1.0)})
@@ -172,6 +173,7 @@ def test_pushes_wait_while_the_loop_is_busy():
     ("number", "each"),
     [(40, 10), pytest.param(200, 10, marks=pytest.mark.slow), pytest.param(1000, 2, marks=pytest.mark.slow)],
 )
+@pytest.mark.slow
 def test_many_clients_of_one_process_do_many_tasks_over_one_connection(number, each):
     names = [f"client-{one}" for one in range(number)]
     engine = engine_of(names)

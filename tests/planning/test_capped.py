@@ -89,6 +89,7 @@ def test_no_plan_is_worse_than_what_can_be_reached(case):
     assert planned.prediction.value <= reachable.value
 
 
+@pytest.mark.slow
 def test_a_looser_cap_never_makes_a_worse_plan():
     fleet, objective, tasks, *_ = REACHABLE["five groups"]
     caps = np.geomspace(15.2, 400, 6)
@@ -148,6 +149,7 @@ def test_many_distinct_clients_find_the_carriers_too():
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.01])
+@pytest.mark.slow
 def test_multipliers_and_quadratic_programmes_agree(floor):
     problem = simplex(distinct(25), 40.0, floor)
     start = carrying(problem, 15, 1)[0]

@@ -76,6 +76,7 @@ def test_throughput_of_the_published_fleet():
     assert slope[~sampled].max() < slope[sampled].min()
 
 
+@pytest.mark.slow
 def test_the_time_optimal_plan_of_the_published_fleet_is_no_worse_than_the_others():
     time = goal(epsilon=1.0, constants=EXTENSION)
     planned = make_plan(FIVE_TYPES, time)

@@ -91,6 +91,7 @@ def test_the_advice_speaks_of_what_was_computed(planned):
     assert said[-1] == PESSIMISM
 
 
+@pytest.mark.slow
 def test_the_advice_for_slow_favoured_clipped_equal_and_many_speeds():
     per_step = make_plan(FLEET, goal(steps=1e4), 100)
     assert advice(per_step, compare(per_step))[0].startswith("sample slow clients 13x as often as fast ones; 100 tasks")

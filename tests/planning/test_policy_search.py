@@ -331,12 +331,14 @@ def test_small_fleets_are_searched_too(clients: int) -> None:
     assert advice.plan.concurrency <= 2 * clients
 
 
+@pytest.mark.slow
 def test_a_thousand_clients_of_distinct_speeds() -> None:
     fleet = Fleet.of_rates(np.exp(np.random.default_rng(0).normal(0, 1, 1000)))
     taken = search(fleet, 1.0, LAND).choice
     assert (taken.cap, taken.tasks) == (1, 1000)
 
 
+@pytest.mark.slow
 def test_a_million_clients_in_two_groups() -> None:
     fleet = Fleet.of(fast=(900_000, 1.0), slow=(100_000, 0.1))
     taken = search(fleet, 1.0, LAND).choice

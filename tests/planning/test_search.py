@@ -132,6 +132,7 @@ def test_a_cap_on_staleness_is_met_exactly_where_it_binds(tasks):
         assert not within or other.value > capped.prediction.value * (1 - 1e-5)
 
 
+@pytest.mark.slow
 def test_a_cap_on_staleness_may_lower_the_concurrency():
     cap = 4.0
     planned = make_plan(SMALL, TIME, limits=Limits(most_staleness=cap))
@@ -149,6 +150,7 @@ def test_a_server_and_links_change_the_plan_and_are_promised():
     assert planned.plan.concurrency > plain.plan.concurrency  # tasks on links keep no client busy
 
 
+@pytest.mark.slow
 def test_a_mix_lies_between_least_time_and_least_energy():
     fleet = replace(SMALL, power=np.array([30.0, 5.0, 1.0]))
     time, energy = goal(epsilon=1.0), goal(epsilon=1.0, least="energy")
@@ -169,6 +171,7 @@ def test_a_mix_needs_epsilon_and_a_share():
         mixed_goal(SMALL, goal(epsilon=1), 2)
 
 
+@pytest.mark.slow
 def test_bins_come_close_and_refining_comes_closer(monkeypatch):
     fleet = Fleet.of_rates(np.exp(np.random.default_rng(0).normal(0, 1, 300)))
     full = make_plan(fleet, goal(time=300))
@@ -302,6 +305,7 @@ def test_speed_clusters_are_the_best_cut_of_all():
     assert squares(speed_clusters(fleet, 3)) == pytest.approx(min(tried), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_cap_on_staleness_is_kept_through_bins(monkeypatch):
     fleet = Fleet.of_rates(np.exp(np.random.default_rng(0).normal(0, 1, 150)))
     monkeypatch.setattr(search, "MOST_FREE", 100)

@@ -57,11 +57,13 @@ def test_a_run_shows_its_metrics_its_timing_and_its_command(folder, tmp_path):
     assert any(label.startswith("Test accuracy over gradients computed") for label in told.labels)
 
 
+@pytest.mark.slow
 def test_a_run_as_an_object_has_the_same_page_as_its_folder(folder, tmp_path):
     told = read(Run(folder / "run").report(tmp_path / "page.html").html)
     assert told.answer == paged(folder / "run", out=tmp_path / "page.html").answer
 
 
+@pytest.mark.slow
 def test_two_runs_stand_side_by_side(folder, tmp_path):
     shutil.copytree(folder / "run", tmp_path / "other")
     told = paged(folder / "run", tmp_path / "other", out=tmp_path / "page.html")
@@ -101,6 +103,7 @@ def test_a_sweep_shows_every_run_and_the_best(folder, tmp_path):
     assert f"is {rows[best]:.4g}, with step_size {best:g}" in told.answer
 
 
+@pytest.mark.slow
 def test_the_seeds_of_a_run_are_parts_of_one_page(folder, tmp_path):
     for seed in (3, 4):
         shutil.copytree(folder / "run", tmp_path / "seeds" / f"seed-{seed}")

@@ -91,6 +91,7 @@ def test_every_figure_has_words_and_follows_the_colours_of_the_page(trace, of_tr
     assert not {found for one in drawings for found in re.findall(r"(?:fill|stroke): (#\w+)", one)}
 
 
+@pytest.mark.slow
 def test_a_trace_without_its_fleet_is_shown_by_client_or_by_speed(trace):
     few = read(trace.report().html)
     assert number(few.row("Staleness by group", "client 5")[2]) == (trace.client[trace.applied] == 5).sum()
@@ -107,6 +108,7 @@ def test_a_trace_without_its_fleet_is_shown_by_client_or_by_speed(trace):
     assert worst[:2] == ["client", "group"]
 
 
+@pytest.mark.slow
 def test_many_groups_are_shown_as_classes_by_speed():
     fleet = Fleet.of_rates(np.repeat([1.0, 2.0, 4.0], 8))
     assert fleet.groups == 24
@@ -178,6 +180,7 @@ def test_a_report_is_written_only_over_a_report(tmp_path):
     assert place.read_text("utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_figures_are_written_as_svg_and_pdf(trace, tmp_path):
     trace.save(tmp_path / "trace.parquet")
     PLAN.save(tmp_path / "plan.json")

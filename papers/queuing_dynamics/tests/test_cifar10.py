@@ -117,6 +117,7 @@ def test_a_run_that_diverged_is_worth_nothing_to_its_rate(tmp_path):
     assert all(one.rate != 0.1 for one in best.values())
 
 
+@pytest.mark.slow
 def test_a_finer_rate_is_taken_where_it_is_better_and_another_one_where_time_decides(tmp_path):
     ledger, numbers = Ledger(tmp_path / "search"), {one.name: one.paper / 100 for one in PAPER}
     for reading in readings():

@@ -52,6 +52,7 @@ def test_sojourn_finds_this_paper_by_the_entry_point_of_its_project(call, tmp_pa
     assert [one["name"] for one in json.loads(shown)["experiments"]] == [one.name for one in EXPERIMENTS]
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module_with_two_folders_on_the_path_and_no_metadata(tmp_path):
     sources = os.pathsep.join(str(home / "src") for home in (HOME, HOME.parents[1]))
     program = (

@@ -85,6 +85,7 @@ def test_a_far_place_in_the_memory_costs_nothing(put):
         (b"L" + b"9" * 5000 + b"L\n.", "truncated or is damaged"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_pickle_that_is_not_one_of_a_batch_is_refused(content, message):
     unread(content, message)
 

@@ -44,6 +44,7 @@ def test_intervals_of_some_thirty_durations_hold_the_true_rate(name):
 
 
 @pytest.mark.usefixtures("untested")
+@pytest.mark.slow
 def test_the_price_of_not_knowing_the_law_is_bounded():
     known, chosen = fitted(Law(), 30, law="exponential"), fitted(Law(), 30)
     width, wider = (np.median(np.log(high / low)) for low, high in (known, chosen))

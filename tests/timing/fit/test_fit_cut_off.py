@@ -142,6 +142,7 @@ def test_the_law_is_found_though_many_services_are_cut_off(law):
         assert found.fleet.rate[0] == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_of_very_many_services_that_are_cut_off_a_sample_tells_what_all_tell(monkeypatch):
     trace = run(called("rounds(wait=3)"))
     all_of_them = fit(trace, FLEET)

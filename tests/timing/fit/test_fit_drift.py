@@ -62,6 +62,7 @@ def test_one_group_that_changes_is_named_and_the_others_are_not():
 
 
 @pytest.mark.parametrize("text", ["exponential", "lognormal(sigma=1)", "hyperexponential(scv=4)", "gamma(shape=4)"])
+@pytest.mark.slow
 def test_constant_rates_are_hardly_ever_held_to_change(text):
     fleet = replace(FLEET, law=(Law.parse(text),) * 3)
     found = [fit(run(steps=400, fleet=fleet, seed=seed), fleet, law=text) for seed in range(40)]

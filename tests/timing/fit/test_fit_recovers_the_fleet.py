@@ -35,6 +35,7 @@ def test_intervals_hold_for_other_laws_too(text):
     assert hits.mean() == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / hits.size))
 
 
+@pytest.mark.slow
 def test_intervals_of_pooled_clients_cover_the_truth_as_often_as_they_say():
     hits, wild = [], []
     for seed in range(40):

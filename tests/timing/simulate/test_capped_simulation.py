@@ -307,6 +307,7 @@ SMALL = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
 
 @pytest.mark.parametrize("start", ["stationary", "even"])
 @pytest.mark.parametrize("law", ["exponential", "lognormal(sigma=1)"])
+@pytest.mark.slow
 def test_the_transient_of_a_capped_network_ends_at_its_exact_staleness(law, start):
     fleet = replace(SMALL, law=(Law.parse(law),) * 2)
     plan = Plan.uniform(fleet, 5, cap=1)
@@ -328,6 +329,7 @@ def early_flow(start, law):
 
 
 @pytest.mark.parametrize("law", ["deterministic", "lognormal(sigma=0.5)", "hyperexponential(scv=4)"])
+@pytest.mark.slow
 def test_a_full_network_flows_from_the_first_moment_on_after_a_stationary_start(law):
     found, error = early_flow("stationary", law)
     assert abs(found - 1) <= ERRORS * error

@@ -87,6 +87,7 @@ def interrupted(steps, replications, after):
     [(10**12, 1, 8e6), (1_000_000, 100_000, 8e6), (10**12, 12, 2e7)],
     ids=["one run", "many short runs", "many long runs"],
 )
+@pytest.mark.slow
 def test_ctrl_c_returns_the_summary_of_what_was_done(steps, replications, after):
     found = interrupted(steps, replications, after)
     assert found["complete"] is False

@@ -109,6 +109,7 @@ def test_mean_staleness_over_all_updates_is_c_minus_one():
     ("replications", "steps", "source"),
     [(20, 5000, "replications"), (1, 100_000, "batches"), (3, 20_000, "batches")],
 )
+@pytest.mark.slow
 def test_standard_errors_are_honest(replications, steps, source):
     plan = PLANS["three groups, each with a p of its own"][1]
     exact = analyze(THREE, plan)
