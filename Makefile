@@ -12,7 +12,7 @@ export NO_MKDOCS_2_WARNING := 1
 .PHONY: demo test test-slow check format bench bench-soak mutants docs dist clean help
 
 help:
-	@echo "make demo       analyse and simulate the paper's fleets; writes demo-out/"
+	@echo "make demo       a fleet, its plan, trained beside others; the paper's fleets; a report in demo-out/"
 	@echo "make test       format, lint, types, import rules and the fast tests"
 	@echo "make test-slow  the long tests"
 	@echo "make bench      speed beside peers, as ratios measured in one run"

@@ -10,6 +10,7 @@ PAGES = (
     "benchmarks",
     "calibrate",
     "callbacks",
+    "dashboard",
     "design",
     "enter",
     "extending",
