@@ -102,8 +102,8 @@ def test_the_wheel_holds_code_alone_and_results_are_in_the_wheel_of_the_paper(tm
     paper = ROOT / "papers" / "queuing_dynamics"
     subprocess.run([*build, ROOT, paper], check=True)
     ours, theirs = (next(tmp_path.glob(f"{name}-*.whl")) for name in ("sojourn", "queuing_dynamics"))
-    # code alone, of which a real federation (live) is about 180 kB; the results would make 1.3 MB more
-    assert ours.stat().st_size < 1_050_000
+    # code alone, of which a real federation is about 180 kB and pages are about 100; results would make 1.3 MB more
+    assert ours.stat().st_size < 1_200_000
     held = [set(zipfile.ZipFile(wheel).namelist()) for wheel in (ours, theirs)]
     assert {name.split("/")[0].split("-")[0] for name in held[0]} == {"sojourn"}
     assert not [name for name in held[0] if name.endswith((".csv", ".parquet", ".npz"))]
@@ -144,7 +144,8 @@ def test_the_demo_runs_and_writes_traces_and_pictures(tmp_path):
     assert "1949.21" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert len(list(tmp_path.glob("*.parquet"))) == 4
-    assert f"Open {tmp_path / 'report.html'} in a browser" in " ".join(done.stdout.split())
+    told = f"Open {tmp_path / 'report.html'} in a browser"  # a long path goes over several lines
+    assert "".join(told.split()) in "".join(done.stdout.split())
     assert "planned" in (tmp_path / "report.html").read_text("utf-8")
     for name in ("two-clusters", "three-clusters"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
