@@ -4,7 +4,8 @@ import ast
 import io
 import re
 import warnings
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
+from tempfile import TemporaryDirectory
 from typing import Any
 
 _CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
@@ -27,7 +28,8 @@ class NotebookPage:
 
             pyplot.close("all")  # figures that others have left open are not the notebook's
         cells = zip(pieces[::2], pieces[1::2], strict=True)
-        shown = [_words(body) if "[markdown]" in head else self._code(body.strip()) for head, body in cells]
+        with TemporaryDirectory(ignore_cleanup_errors=True) as place, chdir(place):  # a notebook may write files
+            shown = [_words(body) if "[markdown]" in head else self._code(body.strip()) for head, body in cells]
         self.text = "\n\n".join(one for one in shown if one) + "\n"
 
     def _code(self, code: str) -> str:

@@ -29,7 +29,14 @@ def cluster():
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     small_one = {"num_cpus": 2, "object_store_memory": 80 * 2**20, "include_dashboard": False}
-    ray.init(_node_ip_address="127.0.0.1", log_to_driver=False, logging_level="ERROR", **small_one)
+    for left in (2, 1, 0):  # beside other instances that start at the same moment it may not come up in time
+        try:
+            ray.init(_node_ip_address="127.0.0.1", log_to_driver=False, logging_level="ERROR", **small_one)
+            break
+        except Exception:
+            ray.shutdown()
+            if not left:
+                raise
     yield
     ray.shutdown()
 
