@@ -5,10 +5,8 @@ import threading
 
 import pytest
 
-from live.changing_fleet import Changing, Rarely, federation_of, quadratic, run_of
+from live.changing_fleet import Rarely, five_clients
 from sojourn.errors import InvalidInput
-
-RATES = [8.0] * 3 + [2.0] * 2
 
 
 @pytest.fixture(autouse=True)
@@ -18,14 +16,7 @@ def commits(monkeypatch):
 
 @pytest.fixture
 def opened(tmp_path):
-    fleet = tmp_path / "fleet.csv"
-    fleet.write_text("name,count,rate\nfast,3,8\nslow,2,2\n")
-
-    def made(resume=False, **settings):
-        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=300)
-        return run_of(config, tmp_path / "live", federation_of(config, Changing((0, RATES)), 5), resume, **settings)
-
-    return made
+    return five_clients(tmp_path, steps=300)
 
 
 def log_of(run):

@@ -5,14 +5,12 @@ import threading
 import numpy as np
 import pytest
 
-from live.changing_fleet import Changing, Rarely, federation_of, quadratic, run_of
+from live.changing_fleet import Rarely, five_clients
 from sojourn import Trace
 from sojourn.errors import InvalidInput
 from sojourn.live.watched_folder import WatchedFolder
 from sojourn.live.watched_run import WatchedRun
 from sojourn.report.live_page.state import State
-
-RATES = [8.0] * 3 + [2.0] * 2
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +20,7 @@ def commits(monkeypatch):
 
 @pytest.fixture
 def opened(tmp_path):
-    fleet = tmp_path / "fleet.csv"
-    fleet.write_text("name,count,rate\nfast,3,8\nslow,2,2\n")
-
-    def made(resume=False, **settings):
-        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=400)
-        return run_of(config, tmp_path / "live", federation_of(config, Changing((0, RATES)), 5), resume, **settings)
-
-    return made
+    return five_clients(tmp_path, steps=400)
 
 
 class _Killed(Exception):
