@@ -27,6 +27,7 @@ from sojourn.values import table, whole
 
 SCHEMA = 1
 KEY = b"sojourn_trace"
+BUFFER = 1 << 16  # bytes of a column that are read at a time; otherwise all of a row group is held in memory
 FEW_ROWS, ROWS_A_BYTE = (
     1_000_000,
     2,
@@ -238,9 +239,14 @@ def scan(path: str | Path, rows: int = 1_000_000) -> Iterator[Trace]:
         yield Trace(**{key: np.empty(0, dtype=kind) for key, kind in COLUMNS.items()}, metadata=metadata)
 
 
+def metadata_of(path: str | Path) -> dict[str, Any]:
+    """Return the facts about a whole Parquet trace; no rows are read."""
+    return _open(Path(path))[1]
+
+
 def _open(path: Path) -> tuple[Any, dict[str, Any]]:
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=BUFFER)
     except FileNotFoundError:
         raise UnreadableFile(f"trace file {path} does not exist; check the path") from None
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -18,9 +18,11 @@ from sojourn import (
     UnreadableFile,
     observe,
     simulate,
+    simulate_to_file,
 )
+from sojourn import trace as trace_file
 from sojourn.laws.law import Law
-from sojourn.timing.observe import links, tally
+from sojourn.timing.observe import observation
 
 FLEET = Fleet.of(fast=(5, 4.0), slow=(5, 1.0))
 LINKED = replace(FLEET, uplink_rate=np.array([20.0, 10.0]), downlink_rate=np.array([5.0, 10.0]))
@@ -109,8 +111,7 @@ def test_another_plan_or_fleet_than_that_of_the_trace_is_noted():
 def test_a_trace_in_pieces_gives_the_same(monkeypatch):
     trace = simulate(LINKED, Plan.uniform(LINKED, 10), 3000, start="even", seed=1)
     whole = observe(trace, LINKED)
-    for module in (links, tally):
-        monkeypatch.setattr(module, "PIECE", 97)
+    monkeypatch.setattr(observation, "PIECE", 97)
     pieces = observe(trace, LINKED)
     for key in ("observed", "error"):
         assert [getattr(one, key) for one in pieces.figures()] == pytest.approx(
@@ -204,3 +205,29 @@ def test_a_fleet_file_is_found_beside_the_folder(run, monkeypatch):
 def test_a_folder_without_a_trace_is_refused(tmp_path):
     with pytest.raises(UnreadableFile, match=r"has no trace\.parquet"):
         observe(tmp_path)
+
+
+@pytest.mark.parametrize("fleet", [FLEET, LINKED, None], ids=["fleet", "links", "no fleet"])
+def test_a_file_read_in_pieces_gives_the_numbers_of_the_trace_in_memory(tmp_path, monkeypatch, fleet):
+    made = fleet or FLEET
+    simulate_to_file(made, Plan.uniform(made, 10), 3000, tmp_path / "trace.parquet", start="even", seed=1)
+    whole = observe(Trace.load(tmp_path / "trace.parquet"), fleet)
+    monkeypatch.setattr(observation, "PIECE", 701)
+    pieces = observe(tmp_path / "trace.parquet", fleet)
+    assert pieces.notes == whole.notes
+    for one, other in zip(pieces.figures(), whole.figures(), strict=True):
+        assert one[:2] == other[:2]
+        assert one[4:] == other[4:]  # what is observed is the same to the last bit
+        assert one.given == pytest.approx(other.given, nan_ok=True)
+        assert one.fitted == pytest.approx(other.fitted, rel=1e-9 if fleet is not LINKED else 1e-2)
+
+
+def test_a_file_is_read_once(tmp_path, monkeypatch):
+    simulate_to_file(FLEET, Plan.uniform(FLEET, 10), 3000, tmp_path / "trace.parquet", seed=1)
+    read, piece_of = [], trace_file._piece
+    monkeypatch.setattr(observation, "PIECE", 701)
+    monkeypatch.setattr(
+        trace_file, "_piece", lambda path, rows, facts: read.append(len(rows)) or piece_of(path, rows, facts)
+    )
+    observe(tmp_path / "trace.parquet", FLEET)
+    assert sum(read) == 3010

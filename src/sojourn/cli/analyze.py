@@ -74,6 +74,7 @@ def analyze(
     """
     from sojourn.cli.arguments import check_free, pictures_in, tasks_of
     from sojourn.cli.show import attempts, draw, print_json, progress, say_weights
+    from sojourn.errors import UnreadableFile
     from sojourn.fleet import Fleet
     from sojourn.plan_text import plan_of
     from sojourn.planning.promises import server_rate as promised_rate
@@ -82,6 +83,8 @@ def analyze(
     from sojourn.timing.exact.scaling import regime
 
     check_free(overwrite, out)
+    if not source.suffix and not source.exists():
+        raise UnreadableFile(f"{source} does not exist; name a fleet file, a trace or the folder of a run")
     if source.is_dir() or source.suffix.lower() in (".parquet", ".pq"):
         links = {"--uplink": uplink, "--downlink": downlink, "--server-rate": server_rate}
         _refuse({**links, "--limits": limits or None, "--pictures": pictures}, "a fleet", "a trace")

@@ -13,7 +13,7 @@ from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.shown import quoted
 from sojourn.timing.observe.observation import Observation, observation
-from sojourn.trace import Trace, scan
+from sojourn.trace import Trace, metadata_of
 
 TRACE, CONFIG = "trace.parquet", "config.json"
 UNTIMED = ("data", "partition", "model", "loss", "metrics")  # keys whose code says nothing about timing
@@ -84,7 +84,7 @@ def known_of(
     """
     words = words or dict.fromkeys(("sampling", "concurrency", "cap"))
     source, folder = (trace, folder) if isinstance(trace, Trace) else _place(trace)
-    metadata = source.metadata if isinstance(source, Trace) else next(scan(source, 1)).metadata
+    metadata = source.metadata if isinstance(source, Trace) else metadata_of(source)
     here = folder is not None and (folder / CONFIG).exists()
     known = _of_folder(folder, fleet, plan, words) if folder is not None and here else None
     if known is None or known.plan is None:

@@ -31,6 +31,7 @@ def check(network, draws, rng):
             assert (np.abs(seen - exact) < 4.5 * error + 1 / draws).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [capped_draw._TABLE, 1], ids=["all by the table", "all but one by rejection"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_clients_hold_what_the_exact_law_says(case, table, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from sojourn import Fleet, InvalidInput, Law, Plan, Trace, analyze, measure, simulate, simulate_to_file
-from sojourn.timing.fit import observed
+from sojourn.timing.fit import gathering, observed
 from sojourn.timing.fit.choice import choose, product_limit
 from sojourn.timing.fit.from_trace import fit
 from sojourn.timing.fit.likelihood import Sample, of_law
@@ -311,6 +311,7 @@ def test_a_group_that_was_never_seen_gets_what_the_others_show():
     assert "new" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_the_population_that_clients_tell_is_the_one_they_come_from():
     rng = np.random.default_rng(14)
     shape = np.full(2000, 30.0)
@@ -479,7 +480,8 @@ def test_a_file_read_in_pieces_gives_what_the_trace_in_memory_gives(tmp_path, mo
 
 
 def test_the_kept_durations_are_a_fair_sample(monkeypatch):
-    monkeypatch.setattr(observed, "KEPT", 50)
+    monkeypatch.setattr(gathering, "KEPT", 50)
+    monkeypatch.setattr(gathering, "WAITING", 400)
     monkeypatch.setattr(observed, "PIECE", 300)
     rows = 2000
     begin = np.arange(rows, dtype=float)

@@ -8,7 +8,7 @@ import pytest
 from sojourn import Fleet, InvalidInput, Law, Plan, Trace, fit, simulate
 from sojourn.availability import Availability
 from sojourn.scenario import Dispatcher, Scenario
-from sojourn.timing.fit import observed
+from sojourn.timing.fit import gathering, observed
 from sojourn.trace import COLUMNS, DROPPED, LOST, REFUSED
 
 FLEET = Fleet.of(fast=(4, 4.0), middle=(4, 1.0), slow=(4, 0.25))
@@ -64,6 +64,7 @@ CUT_OFF = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["group", "client"])
 @pytest.mark.parametrize("name", CUT_OFF)
 def test_services_that_are_cut_off_count_as_longer(name, by):
@@ -73,6 +74,7 @@ def test_services_that_are_cut_off_count_as_longer(name, by):
     assert found.censored[-1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["clients leave", "rounds wait for six of twelve", "the server calls"])
 def test_traces_as_they_were_once_written_give_the_same_rates(name):
     new = run(CUT_OFF[name])
@@ -131,6 +133,7 @@ def test_tasks_of_several_local_steps_that_are_dropped_are_divided_by_them():
         assert_found(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [Law("lognormal", 1.0), Law("gamma", 4.0)], ids=str)
 def test_the_law_is_found_though_many_services_are_cut_off(law):
     fleet = replace(Fleet.of(all=(12, 1.0)), law=(law,))
@@ -146,7 +149,7 @@ def test_the_law_is_found_though_many_services_are_cut_off(law):
 def test_of_very_many_services_that_are_cut_off_a_sample_tells_what_all_tell(monkeypatch):
     trace = run(called("rounds(wait=3)"))
     all_of_them = fit(trace, FLEET)
-    monkeypatch.setattr(observed, "KEPT", 400)
+    monkeypatch.setattr(gathering, "KEPT", 400)
     some = fit(trace, FLEET)
     assert some.fleet.rate == pytest.approx(all_of_them.fleet.rate)  # exponential: their sum is all that matters
     assert some.censored.tolist() == all_of_them.censored.tolist()

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sojourn import Fleet, Plan, Trace, fit, simulate
 from sojourn.laws.law import Law
-from sojourn.timing.fit.downlinks import sent_alone
+from sojourn.timing.fit.downlinks import _by_client, _largest_before, sent_alone
 from sojourn.trace import APPLIED, IN_FLIGHT
 
 NAN = float("nan")
@@ -59,3 +61,21 @@ def test_a_fit_finds_the_downlinks_with_which_a_trace_was_made():
 def test_where_clients_are_away_waiting_for_them_is_no_downlink():
     trace = table([0, 0], [0, 2], [0, 2.5], [1, 3], leave=("drop",))
     assert np.isinf(fit(trace, Fleet.of(one=(1, 9.0))).fleet.downlink_rate[0])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=30))
+def test_the_largest_before_each_value_of_a_run_is_that_by_hand(pairs):
+    pairs = sorted(pairs, key=lambda pair: pair[0])
+    run, value = np.array([a for a, _ in pairs], int), np.array([b for _, b in pairs], float)
+    expected = [max((value[j] for j in range(i) if run[j] == run[i]), default=-np.inf) for i in range(len(pairs))]
+    assert _largest_before(value, run).tolist() == expected
+
+
+@pytest.mark.parametrize("most", [5, 100_000])
+def test_rows_are_put_in_order_by_client_and_dispatch(most):
+    rng = np.random.default_rng(1)
+    client, sent = rng.integers(0, most, 300), rng.integers(0, 50, 300).astype(float)
+    for order in (np.arange(300), np.argsort(sent, kind="stable")):  # the second needs no sorting by time
+        trace = table(client[order], sent[order], sent[order] + 1, sent[order] + 2)
+        assert _by_client(trace).tolist() == np.lexsort((trace.dispatched_at, trace.client)).tolist()

@@ -7,11 +7,11 @@ from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import read_json
 
 KINDS = (
-    "the folder of a run, of a comparison or of a sweep, the folder of `simulate --out`, a trace (.parquet), a plan "
-    "(.json) or a summary (.json)"
+    "the folder of a run, of a comparison, of a sweep or of a tuning, the folder of `simulate --out`, a trace "
+    "(.parquet), a plan (.json) or a summary (.json)"
 )
-SIMULATION, RUN, SEEDS, COMPARISON, SWEEP, TRACE, PLAN, SUMMARY = (
-    *("simulation", "run", "seeds", "comparison", "sweep", "trace", "plan", "summary"),
+SIMULATION, RUN, SEEDS, COMPARISON, SWEEP, TUNING, TRACE, PLAN, SUMMARY = (
+    *("simulation", "run", "seeds", "comparison", "sweep", "tuning", "trace", "plan", "summary"),
 )
 
 
@@ -46,7 +46,7 @@ def _folder(path: Path) -> str | None:
     if has("cells"):
         if has("summary.json"):
             return COMPARISON
-        return SWEEP if has("runs.csv") else None
+        return SWEEP if has("runs.csv") else TUNING if has("tuning.csv") else None
     if has("trace.parquet"):
         return SIMULATION if has("summary.json") else TRACE
     return None

@@ -18,12 +18,11 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.report.page.parts import MOST_NAMES
 from sojourn.scenario import Scenario
-from sojourn.timing.fit.observed import pieces_of
+from sojourn.timing.fit.observed import PIECE, facts_of, pieces_of
 from sojourn.timing.fit.speed_groups import by_means
 from sojourn.trace import COLUMNS, Trace
 from sojourn.types import Floats, Integers
 
-PIECE = 50_000  # rows that are read at a time: small enough to stay in the processor's cache
 PEEK = 200_000  # rows at the beginning that tell how fast clients are, if nobody says
 CLASSES = 5
 MOST_LANES = 12
@@ -35,6 +34,7 @@ class Renumbered:
 
     def __init__(self, trace: Trace | Path, number: Integers) -> None:
         self._trace, self._number = trace, number
+        self.metadata = facts_of(trace)
 
     def pieces(self, size: int) -> Iterator[Trace]:
         """Yield pieces of at most `size` rows."""
@@ -91,7 +91,7 @@ def grouped(
         source, known, notes = trace, Known(), [str(error)]
     if groups is not None:
         known = known._replace(given=None)
-    metadata = next(pieces_of(source, 1)).metadata
+    metadata = facts_of(source)
     if known.fleet is not None and known.fleet.groups <= MOST_NAMES:
         return Grouped(
             source, known.fleet, known.plan, known.scenario, known.given, _named(metadata, known.fleet), notes

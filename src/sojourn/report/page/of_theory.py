@@ -7,6 +7,7 @@ import numpy as np
 
 from sojourn.report.page import drawings
 from sojourn.report.page.parts import Cell, Section, Shown, listed, number, plural, plus_minus, table
+from sojourn.timing.fit.notes import law_in_short
 from sojourn.timing.observe.observation import Figure, Observation
 
 CHANCE = 3.0  # up to this many standard errors chance explains a difference
@@ -25,13 +26,13 @@ def verdict(seen: Observation | None) -> str:
     far = [one for one in judged if abs(one.z) > CHANCE]
     if not far:
         return (
-            f"The promise was kept: {told}, and none of {plural(len(judged), 'figure')} is more than {CHANCE:g} "
+            f"The promise was kept: {told}, and none of {plural(len(judged), 'judged figure')} is more than {CHANCE:g} "
             "standard errors from what theory says for this fleet."
         )
     worst = max(far, key=lambda one: abs(one.z))
     side = "above" if worst.z > 0 else "below"
     return (
-        f"The promise was not kept in {len(far)} of {plural(len(judged), 'figure')}: {_name(worst)} lies "
+        f"The promise was not kept in {len(far)} of {plural(len(judged), 'judged figure')}: {_name(worst)} lies "
         f"{number(abs(worst.z), 3)} standard errors {side} what theory says for this fleet ({told})."
     )
 
@@ -87,7 +88,8 @@ def promised(seen: Observation, groups: int) -> Section:
     section.said.append(
         f"Theory is asked about the fleet fitted to the trace{both}. The first {seen.tally.warmup:,} updates are left "
         f"out; standard errors come from {seen.tally.batches} batches of updates. z is the distance of "
-        "observed and fitted in standard errors."
+        "observed and fitted in standard errors. The mean staleness of all updates is not judged, since it follows "
+        "from the number of tasks in flight."
     )
     rows = [
         [
@@ -95,7 +97,7 @@ def promised(seen: Observation, groups: int) -> Section:
             int(seen.fleet.count[at]),
             seen.fleet.rate[at],
             f"{number(seen.fit.rate_low[at], 4)} to {number(seen.fit.rate_high[at], 4)}",
-            str(seen.fleet.law[at]),
+            law_in_short(seen.fleet.law[at]),
         ]
         for at in range(seen.fleet.groups)
     ]

@@ -1,5 +1,6 @@
 """What a trace shows, computed once for all sections: its digest, theory, a simulation of the fitted fleet."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -7,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from sojourn.dispatching import QUEUED
-from sojourn.errors import SojournError
+from sojourn.errors import InvalidInput, SojournError
 from sojourn.fleet import Fleet
 from sojourn.report.page.digest import Digest, digest
 from sojourn.report.page.grouping import Grouped, grouped
 from sojourn.scenario import Scenario
 from sojourn.timing.fit.ends import Scene
-from sojourn.timing.observe.observation import Observation, observation, scenario_of
+from sojourn.timing.fit.observed import pieces_of
+from sojourn.timing.observe.observation import Observation, Watch, scenario_of
 from sojourn.timing.simulate.summary import DETAILED_GROUPS, measure
+from sojourn.trace import Trace
 from sojourn.types import Floats
 
+CACHED = 50_000  # rows that are digested at a time: small enough to stay in the processor's cache
 SIMULATED = (20_000, 200_000)  # fewest and most steps of the simulation behind the histograms
 
 
@@ -68,12 +72,20 @@ def timing_of(
     folder: Path | None = None,
     compare: bool = True,
 ) -> Timing:
-    """Read a trace once; then `compare` it with theory, which reads it again.
+    """Read a trace once, and `compare` it with theory.
 
     `groups` has only names and sizes of the groups; `folder` is that of the run, if the trace is not in it.
     """
     found = grouped(trace, fleet, plan, groups, folder)
-    read = digest(found.pieces(), found.fleet.group_of_client, found.fleet.groups, found.lanes())
+    watching = _Watching(found)
+
+    def passing() -> Iterator[Trace]:
+        for piece in found.pieces():
+            if compare:
+                watching.add(piece)
+            yield from pieces_of(piece, CACHED)
+
+    read = digest(passing(), found.fleet.group_of_client, found.fleet.groups, found.lanes())
     timing = Timing(found, read, notes=list(found.notes))
     if not compare:
         return timing
@@ -81,12 +93,36 @@ def timing_of(
         timing.notes.append("no update was applied, so there is nothing to compare with theory")
         return timing
     try:
-        timing.observed = observation(found.source, found.fleet, found.plan, found.scenario, found.given)
+        timing.observed = watching.observation()
         timing.notes += timing.observed.notes
         timing.simulated = _simulated(timing)
     except SojournError as error:
         timing.notes.append(f"the comparison with theory is left out: {error}")
     return timing
+
+
+class _Watching:
+    """Collects what the comparison with theory needs; rows that it refuses end the comparison, and not the page."""
+
+    def __init__(self, found: Grouped) -> None:
+        self._found = found
+        self._watch: Watch | None = None
+        self._refused: SojournError | None = None
+
+    def add(self, piece: Trace) -> None:
+        """Add the next rows of the trace."""
+        if self._refused is None:
+            try:
+                self._watch = self._watch or Watch(piece.metadata, self._found.fleet)
+                self._watch.add(piece)
+            except SojournError as error:
+                self._refused = error
+
+    def observation(self) -> Observation:
+        """Return what was promised and what was observed."""
+        if self._refused is not None or self._watch is None:
+            raise self._refused or InvalidInput("the trace has no rows")
+        return self._watch.observation(self._found.plan, self._found.scenario, self._found.given)
 
 
 def _simulated(timing: Timing) -> Any:

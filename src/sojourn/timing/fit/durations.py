@@ -40,10 +40,6 @@ class Kept(NamedTuple):
         """Return some of them."""
         return Kept(*[column[picked] for column in self])
 
-    def followed_by(self, more: "Kept") -> "Kept":
-        """Return these and others."""
-        return Kept(*[np.concatenate(pair) for pair in zip(self, more, strict=True)])
-
 
 @dataclass(frozen=True)
 class Durations:

@@ -151,8 +151,9 @@ class Line:
         """Add the applied rows of a piece, in the order of application."""
         applied = piece.applied & np.isfinite(piece.finished_at)
         left, came = piece.finished_at[applied], piece.applied_at[applied]
-        order = np.lexsort((left, came))
-        left, came = left[order], came[order]
+        if not ((came[1:] > came[:-1]) | ((came[1:] == came[:-1]) & (left[1:] >= left[:-1]))).all():
+            order = np.lexsort((left, came))
+            left, came = left[order], came[order]
         self._met += int((left[1:] < came[:-1]).sum())
         self._overtook += int((left[1:] < left[:-1]).sum())
 

@@ -160,12 +160,27 @@ def fit_trace(
 ) -> Fit:
     """Fit a trace; `way_out` is the advice that is given if clients of a group differ."""
     by = _grouping(by, fleet)
-    wanted = _wanted(law)
+    _wanted(law)
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must be between 0 and 1, got {confidence}; write for example 0.95")
     if not 0 < latest <= 1:
         raise InvalidInput(f"latest must be above 0 and at most 1, got {latest}; 0.25 is the last quarter of the trace")
     seen = observe(trace, fleet, by == "group", latest)
+    return fit_observed(seen, fleet, by, law, confidence, latest, way_out, _in(trace))
+
+
+def fit_observed(
+    seen: Observed,
+    fleet: Fleet | None,
+    by: str | None = None,
+    law: Law | str | None = None,
+    confidence: float = 0.95,
+    latest: float = 1.0,
+    way_out: str = BY_CLIENT,
+    where: str = "",
+) -> Fit:
+    """Fit what was observed of a trace, as `fit_trace` does; `where` names its file in an error."""
+    by, wanted = _grouping(by, fleet), _wanted(law)
     if seen.counts is not None:
         wanted = _only_exponential(wanted, law)
         seen = replace(seen, service=seen.counts.durations())
@@ -176,7 +191,7 @@ def fit_trace(
             f"{f' in the latest {latest:g} of the time' if latest < 1 else ''}; record a longer trace"
         )
     if service.total.sum() <= 0:
-        raise InvalidInput(f"a fit needs services that take time, got only zeros{_in(trace)}; use a finer clock")
+        raise InvalidInput(f"a fit needs services that take time, got only zeros{where}; use a finer clock")
     if by == "group" and fleet is not None:
         found = _by_group(seen, fleet, wanted, confidence, way_out)
     else:

@@ -54,7 +54,7 @@ def of_laws(choices: Sequence[Choice], names: Sequence[str], wanted: Law | str) 
         bad = choice.refused
         if bad is not None:
             said.append(
-                f"{name}: no law with a formula fits (the nearest is {bad.law}, {_test(bad)}); "
+                f"{name}: no law with a formula fits (the nearest is {law_in_short(bad.law)}, {_test(bad)}); "
                 "the law is the empirical one of its durations"
             )
         elif not choice.fits:

@@ -10,8 +10,8 @@ import numpy as np
 from sojourn.laws.law import MOST_DURATIONS, Law
 from sojourn.timing.fit.choice import Choice, choose, distance_to, product_limit
 from sojourn.timing.fit.durations import Durations
+from sojourn.timing.fit.gathering import KEPT
 from sojourn.timing.fit.likelihood import Sample, of_law
-from sojourn.timing.fit.observed import KEPT
 from sojourn.timing.fit.rivals import lower_end
 from sojourn.types import Flags, Floats, Integers
 

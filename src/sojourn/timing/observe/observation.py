@@ -5,7 +5,7 @@ the fleet that the run was given, if it is known. The first says whether the net
 also whether the fleet was as fast as it was said to be.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -23,14 +23,15 @@ from sojourn.tabular import Tabular
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected, reach
 from sojourn.timing.fit.ends import Scene
-from sojourn.timing.fit.from_trace import Fit, fit_trace
-from sojourn.timing.fit.observed import pieces_of
+from sojourn.timing.fit.from_trace import Fit, fit_observed
+from sojourn.timing.fit.observed import PIECE, Observing, facts_of, pieces_of
 from sojourn.timing.observe.links import with_downlinks
-from sojourn.timing.observe.periods import Period, periods_of
-from sojourn.timing.observe.tally import Tally, tally
+from sojourn.timing.observe.periods import Period, Periods
+from sojourn.timing.observe.tally import Tally, Tallying
 from sojourn.trace import Trace
 
 FEW = 0.98  # with fewer than this part of C in flight a note says so
+SEVERAL = "the theory was asked about the first of {} plans, and about mean speeds; see each plan below"
 LEAVING = "clients came and went, which the theory does not model"
 
 
@@ -120,6 +121,58 @@ class Observation(Frozen, Tabular):
         }
 
 
+class Watch:
+    """Collects what an observation needs from the pieces of a trace, each of which is read once.
+
+    Memory grows with the clients and the tasks in flight, and not with the trace.
+    """
+
+    def __init__(self, metadata: Mapping[str, Any], fleet: Fleet | None = None, warmup: int | None = None) -> None:
+        self._metadata, self._fleet = metadata, fleet
+        self._fit, self._tally = Observing(fleet, fleet is not None), Tallying(fleet, warmup)
+        self._periods = Periods(metadata, fleet)
+
+    def add(self, piece: Trace) -> None:
+        """Add the next rows of the trace."""
+        self._fit.add(piece)
+        self._tally.add(piece)
+        self._periods.add(piece)
+
+    def observation(
+        self, plan: Plan | None = None, scenario: Scenario | None = None, given: Fleet | None = None
+    ) -> Observation:
+        """Compare what was collected with theory; the arguments are those of `observation`."""
+        metadata, scene, shown = self._metadata, Scene.of(self._metadata), self._fit.done()
+        found = fit_observed(shown, self._fleet)
+        plan = plan if plan is not None else _plan(found.fleet, metadata.get("concurrency"))
+        scenario = scenario or scenario_of(scene)
+        fitted, flying = found.fleet, float(plan.concurrency)
+        if scene.dispatcher in QUEUED:
+            fitted, flying = with_downlinks(found.fleet, shown, plan.concurrency)
+        promised = expected(fitted, plan, scenario)
+        seen, periods = self._tally.done(fitted.groups), self._periods.done(fitted.groups)
+        notes = [*reach(promised, scene.dispatcher, scenario.server_rate)]
+        if flying < FEW * plan.concurrency:
+            notes.append(f"only {flying:.4g} of {plan.concurrency} tasks were in flight on average")
+        if scenario.availability or metadata.get("leave"):
+            notes.append(LEAVING)
+        lost = sum(int(seen.fates[fate].sum()) for fate in ("lost", "dropped", "refused"))
+        if lost:
+            notes.append(f"{lost:,} tasks were lost, dropped or refused, which the theory does not model")
+        if periods:
+            notes.append(SEVERAL.format(len(periods)))
+        return Observation(
+            fit=found,
+            promised=promised,
+            given=None if given is None else expected(given, replace(plan, fleet_hash=None), scenario),
+            tally=seen,
+            in_flight=flying,
+            dispatcher=scene.dispatcher,
+            notes=(*notes, *found.notes),
+            periods=periods,
+        )
+
+
 def observation(
     trace: Trace | str | Path,
     fleet: Fleet | None = None,
@@ -128,7 +181,7 @@ def observation(
     given: Fleet | None = None,
     warmup: int | None = None,
 ) -> Observation:
-    """Compare a trace with theory.
+    """Compare a trace with theory; its file is read once.
 
     - `fleet`: the groups of the clients; None = each client is a group
     - `plan`: the plan of the run; None = uniform, with the concurrency of the trace
@@ -136,39 +189,10 @@ def observation(
     - `given`: the fleet that the run was given, if it is known
     - `warmup`: updates at the beginning that are not counted; None = chosen by their staleness
     """
-    metadata = next(pieces_of(trace, 1)).metadata
-    scene = Scene.of(metadata)
-    found = fit_trace(trace, fleet, None, None, 0.95, 1.0)
-    plan = plan if plan is not None else _plan(found.fleet, metadata.get("concurrency"))
-    scenario = scenario or scenario_of(scene)
-    fitted, flying = found.fleet, float(plan.concurrency)
-    if scene.dispatcher in QUEUED:
-        fitted, flying = with_downlinks(found.fleet, trace, plan.concurrency)
-    promised = expected(fitted, plan, scenario)
-    seen = tally(trace, fitted, warmup)
-    notes = [*reach(promised, scene.dispatcher, scenario.server_rate)]
-    if flying < FEW * plan.concurrency:
-        notes.append(f"only {flying:.4g} of {plan.concurrency} tasks were in flight on average")
-    if scenario.availability or metadata.get("leave"):
-        notes.append(LEAVING)
-    lost = sum(int(seen.fates[fate].sum()) for fate in ("lost", "dropped", "refused"))
-    if lost:
-        notes.append(f"{lost:,} tasks were lost, dropped or refused, which the theory does not model")
-    periods = periods_of(trace, metadata, fitted)
-    if periods:
-        notes.append(
-            f"the theory was asked about the first of {len(periods)} plans, and about mean speeds; see each plan below"
-        )
-    return Observation(
-        fit=found,
-        promised=promised,
-        given=None if given is None else expected(given, replace(plan, fleet_hash=None), scenario),
-        tally=seen,
-        in_flight=flying,
-        dispatcher=scene.dispatcher,
-        notes=(*notes, *found.notes),
-        periods=periods,
-    )
+    watch = Watch(facts_of(trace), fleet, warmup)
+    for piece in pieces_of(trace, PIECE):
+        watch.add(piece)
+    return watch.observation(plan, scenario, given)
 
 
 def _plan(fleet: Fleet, concurrency: Any) -> Plan:
