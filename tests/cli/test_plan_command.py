@@ -107,6 +107,7 @@ def test_a_plan_for_another_fleet_is_refused_with_the_way_out(fleet, tmp_path):
             call(verb, fleet, "--plan", path)
 
 
+@pytest.mark.slow
 def test_json_carries_everything_at_full_precision(fleet):
     content = json.loads(call("plan", fleet, *BOUND, 1000, "--json"))
     assert content["concurrency"] == 14

@@ -1,5 +1,7 @@
 """The robust policy, and what is usual beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -117,3 +119,34 @@ def test_a_million_clients_are_planned_for():
     found = advise(Fleet.of(phones=(900_000, 0.01), tablets=(100_000, 0.1)), "1 day")
     assert found.plan.concurrency == 1_000_000
     assert found.plan.promises["throughput"] == pytest.approx(19_000)
+
+
+def linked(travel):
+    """Ten clients whose tasks travel so many times as long as they are worked on."""
+    return replace(Fleet.of(all=(10, 1.0)), uplink_rate=[2 / travel], downlink_rate=[2 / travel])
+
+
+@pytest.mark.parametrize(("travel", "held"), [(0.01, 1), (0.4, 1), (1.0, 2), (2.6, 3), (20.0, 3)])
+def test_the_longer_tasks_travel_the_more_of_them_a_client_holds(travel, held):
+    plan = robust(linked(travel))
+    assert (plan.concurrency, set(plan.cap)) == (10 * held, {held})
+
+
+def test_what_the_user_decides_stays_where_tasks_travel():
+    fleet = linked(2.6)
+    assert robust(fleet, Wishes(cap=1)).concurrency == 10
+    assert robust(fleet, Wishes(concurrency=7)).one_each
+    assert robust(fleet, Wishes(most_tasks=10)).one_each
+    assert robust(fleet, Wishes(most_tasks=15)).concurrency == 15
+    assert robust(fleet, Wishes(most_staleness=4.5)).concurrency == 5
+
+
+@pytest.mark.parametrize("travel", [0.4, 2.6])
+def test_no_sentence_calls_tasks_a_waste_where_more_of_them_bring_in_more(travel):
+    link = [1400 / travel]
+    found = advise(replace(Fleet.of(all=(2, 700.0)), uplink_rate=link, downlink_rate=link), "2h")
+    said = " ".join(found.why)
+    assert max(row.updates for row in found.rows) > 1.05 * found.rows[0].updates
+    assert "waste" not in said
+    assert "More tasks would bring in more updates" in said
+    assert ("as many updates as one task per client" in said) == (travel > 1)

@@ -78,6 +78,7 @@ REACHABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REACHABLE)
 def test_no_plan_is_worse_than_what_can_be_reached(case):
     fleet, objective, tasks, cap, floor, weights = REACHABLE[case]
@@ -178,6 +179,7 @@ def test_bins_under_a_cap_are_refined_on_the_fleet_itself(monkeypatch):
     assert planned.binning.refined_value < 0.999 * planned.binning.true_value
 
 
+@pytest.mark.slow
 def test_what_bins_cannot_keep_the_fleet_itself_may(monkeypatch):
     monkeypatch.setattr(search, "MOST_FREE", 100)
     monkeypatch.setattr(search, "BINS", 2)

@@ -99,6 +99,7 @@ def test_the_best_concurrency_of_a_valley_is_found(lowest, most, steepness, firs
     assert valley(best) == min(valley(tasks) for tasks in range(1, most + 1))
 
 
+@pytest.mark.slow
 def test_the_joint_search_agrees_with_trying_every_concurrency():
     planned = make_plan(SMALL, TIME)
     values = {tasks: make_plan(SMALL, TIME, tasks).prediction.value for tasks in range(1, 16)}
@@ -188,6 +189,7 @@ def test_bins_come_close_and_refining_comes_closer(monkeypatch):
     assert through.plan.concurrency == pytest.approx(full.plan.concurrency, abs=1)
 
 
+@pytest.mark.slow
 def test_bins_keep_links_weights_and_powers_apart(monkeypatch):
     rng = np.random.default_rng(1)
     size = 200

@@ -5,6 +5,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sojourn.durations import seconds, shown
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
@@ -16,12 +18,14 @@ from sojourn.tabular import Tabular
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected
 from sojourn.timing.simulate.memory import ENOUGH, settling_steps
+from sojourn.types import Floats
 
 NAME = "robust: nobody waits"
 HALF = (
     "Correction 1/2 for how often a client's updates arrive keeps slow clients in the model without the noise of full "
     "weights, and the step size falls to zero at the budget because training ends there."
 )
+MORE = 1.05  # a policy with more updates than this many times another's has noticeably more
 ALIKE = 1.5  # up to this ratio of speeds clients count as about equally fast
 
 
@@ -115,11 +119,18 @@ def advise(fleet: Fleet, time: float | str, wishes: Wishes | None = None) -> Adv
     730000
     """
     fleet, time = fleet_of(fleet), budget(time)
-    chosen = robust(fleet, wishes)
-    mine = Policy(NAME, chosen)
+    mine = robust_policy(fleet, wishes)
+    chosen = mine.plan
     rows = (row_of(fleet, mine, time), *(row_of(fleet, one, time) for one in usual(fleet, time)))
     found = Advice(fleet, time, promised(fleet, chosen, time), rows)
     return replace(found, why=tuple(reasons(found)))
+
+
+def robust_policy(fleet: Fleet, wishes: Wishes | None = None) -> Policy:
+    """Return the robust policy with its name, which says how many tasks the planner lets a client hold."""
+    plan, chosen = robust(fleet, wishes), wishes is None or isinstance(wishes.cap, str)
+    several = chosen and not plan.one_each
+    return Policy(f"robust: at most {plan.cap[0]:g} each" if several else NAME, plan)
 
 
 def budget(time: float | str) -> float:
@@ -210,6 +221,8 @@ def _gain(advice: Advice) -> list[str]:
     plan, first = advice.plan, advice.rows[0]
     if plan.concurrency == 1:
         return []
+    if advice.fleet.link_time.any():
+        return _links(advice)
     routed = next(row for row in advice.rows if row.policy.algorithm == "asyncsgd")
     times = f"{first.updates / routed.updates:.3g}"
     how = "at most one task per client, given to whoever is free," if plan.one_each else "this policy"
@@ -219,11 +232,39 @@ def _gain(advice: Advice) -> list[str]:
         else f": {how} brings in {times} times as many updates as drawing among all clients with "
         f"{routed.policy.plan.concurrency:,} tasks"
     )
-    staleness = f"{plan.concurrency - 1:,} update{'s' * (plan.concurrency > 2)}"
     return [
-        f"With {plan.concurrency:,} tasks in flight the mean staleness is {staleness} whoever gets them, so tasks that "
-        f"wait in queues only waste time{gain}."
+        f"With {plan.concurrency:,} tasks in flight the mean staleness is {_updates(plan.concurrency - 1)} whoever "
+        f"gets them, so tasks that wait in queues only waste time{gain}."
     ]
+
+
+def _links(advice: Advice) -> list[str]:
+    """Return sentences on what links mean for how many tasks a client holds."""
+    fleet, plan, first = advice.fleet, advice.plan, advice.rows[0]
+    travel = f"{100 * float((fleet.count * plan.promises['share'] * _on_links(fleet)).sum()):.2g}%"
+    said = [
+        f"Tasks are on links for {travel} of the time that they need without waiting, and with "
+        f"{plan.concurrency:,} in flight the mean staleness is {_updates(plan.concurrency - 1)} whoever gets them."
+    ]
+    one = robust(fleet, Wishes(cap=1))
+    if plan.concurrency > one.concurrency and not plan.one_each:
+        times = first.updates / (expected(fleet, one, Scenario()).throughput * advice.time)
+        said.append(
+            f"A client with a single task would be idle while it travels: this policy brings in {times:.3g} times as "
+            "many updates as one task per client."
+        )
+    if max(row.updates for row in advice.rows) > first.updates * MORE:
+        said.append("More tasks would bring in more updates, but ever fewer for each task, and staler ones.")
+    return said
+
+
+def _on_links(fleet: Fleet) -> Floats:
+    """Return the part of a task's time that it travels, if it never waits."""
+    return np.asarray(fleet.link_time / (fleet.link_time + 1 / fleet.rate))
+
+
+def _updates(many: int) -> str:
+    return f"{many:,} update{'s' * (many != 1)}"
 
 
 def _otherwise(fleet: Fleet) -> list[str]:

@@ -10,8 +10,8 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.landscape import Landscape
 from sojourn.plan import fleet_of
-from sojourn.planning.advice import NAME, Advice, Row, budget, early, promised, row_of, scarce
-from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, robust, usual
+from sojourn.planning.advice import Advice, Row, budget, early, promised, robust_policy, row_of, scarce
+from sojourn.planning.policy import OBJECTIVE, Policy, Wishes, usual
 from sojourn.planning.search import FLOOR, TRACES, TRANSFER, Aim, Choice, Progress, Searched, energy, search
 from sojourn.planning.twin import Predicted, predict
 
@@ -86,7 +86,7 @@ def _soonest(
 
     The time is that of the chosen policy, which may tie with a faster one.
     """
-    policy = Policy(NAME, robust(fleet, aim.wishes))
+    policy = robust_policy(fleet, aim.wishes)
     time, _ = _time_to(fleet, policy, loss, landscape, aim, seed)
     for told in (None, progress):
         found = search(fleet, time, ranking(landscape), aim, seed=seed, progress=told)
@@ -174,7 +174,7 @@ def _advice(fleet: Fleet, time: float, landscape: Landscape, aim: Aim, found: Se
         {} if step is None else {"step_size": step}
     )  # generic constants give no step size: tuning then begins with a wide grid
     plan = replace(plan, promises={**plan.promises, "loss": found.predicted.loss, **known})
-    safe = Policy(NAME, robust(fleet))
+    safe = robust_policy(fleet)
     same = safe.plan.hash == found.predicted.policy.plan.hash
     told = predict(fleet, [*([] if same else [safe]), *usual(fleet, time)], time, landscape, seed=seed)
     mine = safe if same else replace(found.predicted.policy, name="this plan")

@@ -4,6 +4,9 @@ The robust policy keeps one task per client and gives the next task to whoever i
 client is idle. Updates are weighted by correction 1/2, and the step size falls linearly to zero at the end of the
 budget. Its throughput, shares and staleness follow exactly from mean durations, for any service law. The step size
 comes from tuning or calibration, since the theory does not give it.
+
+With links a client is idle while its only task travels. There it may hold two or three tasks, as long as each task more
+brings in at least half of the updates that it would if it never waited.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,13 +17,15 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.plan import Cap, Plan, check_concurrency
+from sojourn.plan import MOST_TASKS, Cap, Plan, check_concurrency
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.expected import expected
 
 CORRECTION = 0.5
 SCHEDULE = "linear(end=budget)"
 BUFFER = 10
+MOST_HELD = 3  # tasks per client, where tasks travel long
+PAYS = 0.5  # of the updates that tasks would bring in if none of them waited
 OBJECTIVE = "loss in the time given"
 FAST_GROUPS = 20  # up to this many groups the bound's plan has a probability for each
 
@@ -77,25 +82,50 @@ class Wishes:
 
 def robust(fleet: Fleet, wishes: Wishes | None = None) -> Plan:
     """Return the robust policy: one task per client, given to whoever is free, correction 1/2, a step size that falls
-    to zero.
+    to zero. Where tasks travel long, a client may hold two or three, so that it works while others are on their way.
 
     >>> plan = robust(Fleet.of(fast=(90, 8.0), slow=(10, 1.0)))
     >>> plan.concurrency, plan.one_each, plan.correction, plan.schedule
     (100, True, 0.5, 'linear(end=budget)')
+    >>> far = replace(Fleet.of(all=(10, 1.0)), uplink_rate=[2.0], downlink_rate=[2.0])
+    >>> robust(far).concurrency
+    20
     """
     wishes = wishes or Wishes()
+    plan = _holding(fleet, wishes, 1)
+    if not (fleet.link_time.any() and isinstance(wishes.cap, str) and wishes.concurrency is None):
+        return plan
+    for each in range(2, min(MOST_HELD, MOST_TASKS // fleet.clients) + 1):
+        more = _holding(fleet, wishes, each)
+        if not _pays(fleet, plan, more):
+            break
+        plan = more
+    return plan
+
+
+def _holding(fleet: Fleet, wishes: Wishes, each: int) -> Plan:
+    """Return the robust policy with so many tasks per client, or as many as the limits allow."""
     correction = CORRECTION if wishes.correction is None else wishes.correction
     decided = {"correction": correction, "schedule": SCHEDULE, "objective": OBJECTIVE}
-    tasks = wishes.concurrency or min(fleet.clients, wishes.most_tasks or fleet.clients)
+    room = each * fleet.clients
+    tasks = wishes.concurrency or min(room, wishes.most_tasks or room)
     if wishes.most_tasks is not None and tasks > wishes.most_tasks:
         raise InvalidInput(f"concurrency must not exceed most_tasks, {wishes.most_tasks:,}, got {tasks:,}; drop one")
 
     def with_tasks(tasks: int) -> Plan:
-        return replace(Plan.uniform(fleet, tasks, cap=wishes.held), **decided)  # type: ignore[arg-type]
+        held = wishes.held if each == 1 else each
+        return replace(Plan.uniform(fleet, tasks, cap=held), **decided)  # type: ignore[arg-type]
 
     if np.isinf(wishes.most_staleness):
         return with_tasks(tasks)
     return with_tasks(_within(fleet, with_tasks, tasks, wishes))
+
+
+def _pays(fleet: Fleet, plan: Plan, more: Plan) -> bool:
+    """Whether more tasks bring in at least half as many more updates, in proportion."""
+    before, after = (expected(fleet, one, Scenario()).throughput for one in (plan, more))
+    gained, added = after / before - 1, more.concurrency / plan.concurrency - 1
+    return added > 0 and gained >= PAYS * added
 
 
 def _within(fleet: Fleet, with_tasks: Callable[[int], Plan], tasks: int, wishes: Wishes) -> int:
