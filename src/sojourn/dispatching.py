@@ -75,6 +75,20 @@ class DispatcherKind:
     can).
     """
 
+    @property
+    def policy(self) -> str:
+        """The queued dispatcher that chooses clients."""
+        return self.name
+
+    @property
+    def not_live(self) -> str:
+        """Why a live run cannot dispatch like this, as words after the name of the method; empty = it can."""
+        return "has a dispatcher that is compiled for the simulator"
+
+    def batch(self, concurrency: int) -> int:
+        """Return how many updates wait for each other before new tasks are sent; 0 = none do."""
+        return 0
+
     def check(self, fleet: Fleet, plan: Plan) -> None:
         """Raise an error if the dispatcher cannot serve this fleet and plan."""
 

@@ -9,6 +9,7 @@ from sojourn.algorithms import ALGORITHMS
 from sojourn.cli.main import app
 
 runner = CliRunner()
+NOT_LIVE = ["favano", "quafl", "fedfix", "fedcompass", "fedasmu"]
 
 
 def printed(*words, width="80"):
@@ -42,6 +43,11 @@ def test_the_table_has_family_wait_message_memory_bias_and_reference_of_each():
         assert one["waits_for"] in text
 
 
+def test_what_the_server_waits_for_can_be_read_alone():
+    assert not [one["name"] for one in entries().values() if one["waits_for"].startswith("its ")]
+    assert {entries()[name]["waits_for"] for name in ("favano", "quafl", "fedfix")} == {"a fixed time"}
+
+
 def test_json_has_options_defaults_and_why_a_method_cannot_run_live():
     found = entries()
     assert list(found) == list(ALGORITHMS)
@@ -51,10 +57,8 @@ def test_json_has_options_defaults_and_why_a_method_cannot_run_live():
         "meaning": "Number of updates in a full buffer (Z).",
     }
     assert (found["ca2fl"]["live"], found["ca2fl"]["why_not_live"]) == (True, None)
-    assert found["fedavg"]["why_not_live"].startswith("fedavg works in rounds or periods of the server")
-    assert found["fedasmu"]["why_not_live"].startswith("fedasmu breaks if a client forgets")
-    assert found["asyncfeded"]["why_not_live"].startswith("asyncfeded sets the local steps of every task")
-    assert found["aso-fed"]["live"]
+    assert found["fedasmu"]["why_not_live"] == "breaks if a client forgets, and live clients that are started again do"
+    assert [name for name, one in found.items() if not one["live"]] == NOT_LIVE
     assert (found["ringleader"]["dispatcher"], found["ca2fl"]["dispatcher"]) == ("pure", "idle")
     assert (found["fadas"]["server_optimiser"], found["ace"]["server_optimiser"]) == (False, True)
 
@@ -62,9 +66,42 @@ def test_json_has_options_defaults_and_why_a_method_cannot_run_live():
 def test_facts_follow_the_options():
     assert entries("asyncsgd")["asyncsgd"]["unbiased"] is True
     assert entries("asyncsgd(assignment=pure)")["asyncsgd"]["unbiased"] is False
-    shuffled = entries("asyncsgd(assignment=shuffled)")["asyncsgd"]
-    assert shuffled["why_not_live"] == "live runs dispatch by routed, idle, pure, not by shuffled"
     assert entries("ace(most=3)")["ace"]["server_memory"] == "n + 1 models"
+
+
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        ("favano", "interrupts clients at set times"),
+        ("fedprox(deadline=2)", "interrupts clients at set times"),
+        ("fedfix", "aggregates at set times"),
+        ("fedcompass", "plans when groups of clients return"),
+        ("rennala(restart=stop)", "cancels running tasks"),
+        ("fedavg(interaction=3)", "pauses between rounds"),
+    ],
+)
+def test_the_dispatcher_says_why_a_method_cannot_run_live(method, why):
+    (found,) = entries(method).values()
+    assert found["why_not_live"].startswith(why)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["asgrad", "asgrad(wait=3)", "asgrad(assignment=pure, wait=3)", "aafl", "fedfix(form=buffered)", "fedavg"],
+)
+def test_methods_that_wait_for_arrivals_alone_run_live(method):
+    (found,) = entries(method).values()
+    assert (found["live"], found["why_not_live"]) == (True, None)
+
+
+def test_below_the_table_every_method_that_is_not_live_stands_with_its_reason():
+    table, _, below = printed(width="80").partition("live = no (default options), since the method\n")
+    assert table.count("  no\n") == len(NOT_LIVE)
+    text = " ".join(below.split())
+    assert "interrupts clients at set times, and a live task runs to its end: favano, quafl " in text
+    for name in NOT_LIVE[2:]:
+        assert f": {name} " in text
+    assert "waves on a GPU: all but asyncfeded: its timing depends on the model" in text
 
 
 def test_one_method_is_shown_with_its_options():
@@ -73,7 +110,7 @@ def test_one_method_is_shown_with_its_options():
         "per-arrival model mix",
         "its half-trained model",
         "upsilon",
-        "fedasmu breaks if a client forgets",
+        "no: breaks if a client forgets",
         "AAAI 2024",
     ):
         assert word in " ".join(text.replace("│", " ").split())

@@ -254,6 +254,7 @@ def of_all_clients(text, gradients, many):
         yield truth, [largest_heterogeneity(sums, mean, *one) for one in both]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_the_largest_of_all_clients_is_held_by_an_interval_from_some_of_them(noise):
     rows = list(of_all_clients(f"quadratic(clients=40, examples=20, noise={noise})", 40, 80))
@@ -553,6 +554,7 @@ def dealt_by_half(labels, clients, chance):
     return chance.integers(half, size=labels.size) + half * (labels >= 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partition", "lowest", "highest"), [("iid", 0, 0.1), ("test_calibration:dealt_by_half", 0.5, 1)]
 )

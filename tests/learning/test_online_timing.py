@@ -8,13 +8,12 @@ import torch
 
 from small_runs import simulated
 from sojourn import InvalidInput
-from sojourn.algorithms import AsyncFedED, Local, algorithm
+from sojourn.algorithms import AsyncFedED, Local
 from sojourn.experiments.training import open_run, train
 from sojourn.learning.replay.online import Online
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.metrics import read_metrics
-from sojourn.live.run import why_not_live
 from sojourn.random import START, keys
 from sojourn.testing.algorithm import same
 from sojourn.timing.simulate.drive import OnlineEngine
@@ -154,7 +153,3 @@ def test_a_method_that_sets_steps_is_refused_where_that_cannot_be(tmp_path):
         InvalidInput, match="fedcompass sets the number of local steps: epochs must not be given, got 1"
     ):
         train(config(tmp_path, algorithm="fedcompass", local_epochs=1, local_steps=1), tmp_path / "groups")
-    case = simulated(METHOD, LOCAL)
-    assert "sets the local steps of every task, which live clients are not told yet" in str(
-        why_not_live(algorithm("asyncfeded"), case.scenario)
-    )

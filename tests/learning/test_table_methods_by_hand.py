@@ -101,6 +101,38 @@ def test_refreshed_clients_always_get_the_current_model():
     assert down[0] < 0.8 * down[1]
 
 
+class Followed(Ringleader):
+    """Ringleader that notes how stale the oldest gradient of the table is at each update."""
+
+    def follow(self):
+        object.__setattr__(self, "noted", [])
+        object.__setattr__(self, "tables", ({}, {}))
+        return self
+
+    def apply(self, state, arrival):
+        after, info = super().apply(state, arrival)
+        table, later = self.tables
+        entries = later if state.waiting and arrival.client not in state.waiting else table
+        entries.setdefault(arrival.client, arrival.sent.version)
+        if after.version > state.version:
+            self.noted.append(state.version - min(table.values()))
+            if not after.waiting:
+                object.__setattr__(self, "tables", (later, {}))
+        return after, info
+
+
+@pytest.mark.parametrize("refresh", [False, True])
+@pytest.mark.parametrize("speeds", [(4.0, 1.0), (50.0, 1.0), (1.0, 1.0)])
+def test_no_gradient_of_ringleader_is_staler_than_two_n_minus_two_updates(speeds, refresh):
+    followed = Followed(refresh=refresh).follow()
+    fast, slow = speeds
+    case = simulated(followed, Local(batch_size=4), fleet=Fleet.of(fast=(3, fast), slow=(3, slow)), steps=2000)
+    replay = case.replay()
+    replay.advance(case.steps)
+    assert len(followed.noted) == replay.state.version
+    assert max(followed.noted) == 2 * 6 - 2  # which is reached
+
+
 # tables of latest gradients
 
 

@@ -53,15 +53,12 @@ def _entry(made: "Algorithm") -> dict[str, Any]:
     from sojourn.fleet import Fleet
     from sojourn.learning.algorithms.facts import facts_of, options_of
     from sojourn.learning.replay.local import Local
-    from sojourn.live.chooser import KNOWN
     from sojourn.live.run import why_not_live
     from sojourn.plan import Plan
 
     fleet = Fleet.of(all=(CLIENTS, 1.0))
     _, scenario = made.timing(fleet, Plan.uniform(fleet, CLIENTS), Local())
     reason = why_not_live(made, scenario)
-    if reason is None and scenario.dispatcher.name not in KNOWN:
-        reason = f"live runs dispatch by {', '.join(KNOWN)}, not by {scenario.dispatcher.name}"
     return {
         **asdict(facts_of(made)),
         "dispatcher": str(scenario.dispatcher),
@@ -97,8 +94,25 @@ def _show_all(entries: list[dict[str, Any]]) -> None:
     for one in entries:
         for line in [*_line(_cells(one), width), *_below(one, width)]:
             say(line)
+    for line in _exceptions(entries, width):
+        say(line)
+    say("more: sojourn algorithms NAME")
+
+
+def _exceptions(entries: list[dict[str, Any]], width: int) -> list[str]:
+    """Return which methods do not run live, reason by reason, and which are not computed in waves."""
+    from sojourn.cli.layout import wrapped
+
+    reasons: dict[str, list[str]] = {}
+    for one in entries:
+        if not one["live"]:
+            reasons.setdefault(one["why_not_live"], []).append(one["name"])
+    lines = ["live = no (default options), since the method"] if reasons else []
+    for reason, names in reasons.items():
+        lines += [f"    {line}" for line in wrapped(f"{reason}: {', '.join(names)}", width - 4)]
     without = [one["name"] for one in entries if not one["waves"]]
-    say(f"waves on a GPU: all{' but ' + ', '.join(without) if without else ''}; more: sojourn algorithms NAME")
+    but = f" but {', '.join(without)}: its timing depends on the model" if without else ""
+    return [*lines, *wrapped(f"waves on a GPU: all{but}", width)]
 
 
 def _cells(one: dict[str, Any]) -> list[str]:
@@ -146,7 +160,7 @@ def _show_one(one: dict[str, Any]) -> None:
         ("dispatcher", one["dispatcher"]),
         ("server optimisers", "sgd, momentum, adam, yogi" if one["server_optimiser"] else "its own"),
         ("runs live", "yes" if one["live"] else f"no: {one['why_not_live']}"),
-        ("waves on a GPU", _yes(one["waves"])),
+        ("waves on a GPU", "yes" if one["waves"] else "no: its timing depends on the model"),
         ("reference", one["reference"]),
     ]
     table(one["name"], ["fact", "value"], [list(row) for row in facts])

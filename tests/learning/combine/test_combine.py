@@ -94,6 +94,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_other_buffered_methods_withstand_a_liar_too(name):
     method, options = OTHERS[name]

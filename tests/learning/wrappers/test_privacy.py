@@ -69,14 +69,15 @@ def test_epsilon_is_that_of_the_closed_form_and_of_the_library_composing(noise, 
     assert found < renyi.get_epsilon(1e-5) < 1.2 * found  # a bound, which is not sharp
 
 
-def test_epsilon_is_the_library_s_own_example():
+@pytest.mark.parametrize("updates", [1, 40])
+def test_both_accountants_of_the_library_give_no_less_and_privacy_loss_distributions_hardly_more(updates):
     library = pytest.importorskip("dp_accounting")
-    from dp_accounting.pld import privacy_loss_distribution
-
-    example = privacy_loss_distribution.from_gaussian_mechanism(5, value_discretization_interval=1e-3)
-    epsilon = epsilon_of(5.0, 40, 1e-5)
-    assert example.self_compose(40).get_delta_for_epsilon(epsilon) == pytest.approx(1e-5, rel=1e-2)
-    assert library.get_sigma_gaussian(epsilon, 1e-5) == pytest.approx(5 / math.sqrt(40), rel=1e-6)
+    found = epsilon_of(5.0, updates, 1e-5)
+    losses, renyi = library.pld.PLDAccountant(), library.rdp.RdpAccountant()
+    for accountant in (losses, renyi):
+        accountant.compose(library.GaussianDpEvent(5.0), updates)
+    assert found <= losses.get_epsilon(1e-5) < 1.001 * found < renyi.get_epsilon(1e-5)
+    assert library.get_sigma_gaussian(found, 1e-5) == pytest.approx(5 / math.sqrt(updates), rel=1e-6)
 
 
 def test_a_budget_ends_just_before_it_is_exceeded():
@@ -172,5 +173,16 @@ def test_without_the_library_an_epsilon_is_refused_and_training_is_not(monkeypat
 def test_a_budget_of_clients_cannot_be_kept_live():
     pytest.importorskip("dp_accounting")
     with pytest.raises(InvalidInput, match="forgets its budget"):
-        Gaussian(budget=3.0).check_live()
-    Gaussian(budget=3.0, at="server").check_live()
+        Gaussian(noise=4.0, budget=3.0).check_live()
+    Gaussian(noise=4.0, budget=3.0, at="server").check_live()
+
+
+def test_a_budget_that_allows_no_update_is_refused_with_the_epsilon_of_one_and_enough_noise():
+    pytest.importorskip("dp_accounting")
+    said = "must allow one update of a client, whose epsilon is 10 here, got 0.5; raise it, or raise noise to 14.07"
+    with pytest.raises(InvalidInput, match=said):
+        Gaussian(clip=1, noise=1, budget=0.5)
+    assert Gaussian(clip=1, noise=14.07, budget=0.5).most == 1
+    with pytest.raises(InvalidInput, match=r"raise noise to 7\.04"):
+        Gaussian(noise=7.0, budget=0.5, neighbours="zero")
+    assert Gaussian(noise=7.04, budget=0.5, neighbours="zero").most == 1

@@ -11,7 +11,7 @@ import sojourn as sj
 from small_runs import simulated
 from sojourn import InvalidInput
 from sojourn.experiments.comparison import ComparisonSpec
-from sojourn.facade import _entries
+from sojourn.facade.entries import entries_of
 from sojourn.learning.algorithms.asyncsgd import AsyncSGD
 from sojourn.learning.algorithms.fedasync import FedAsync
 from sojourn.learning.algorithms.fedbuff import FedBuff
@@ -231,7 +231,7 @@ def test_checks_find_what_is_wrong_with_a_wrapper():
 
 def test_a_comparison_names_and_describes_wrapped_algorithms():
     given = ["fedbuff(size=3)", Sign()(FedBuff(size=3)), {"algorithm": "fedbuff(size=3)", "wrap": "topk(share=0.1)"}]
-    content = {"run": {"fleet": "fleet.csv", "step_size": 0.1}, "algorithm": _entries(FLEET, given)}
+    content = {"run": {"fleet": "fleet.csv", "step_size": 0.1}, "algorithm": entries_of(FLEET, given)}
     spec = ComparisonSpec.of(content, "here")
     names = ["fedbuff(size=3)", "fedbuff(size=3) + sign", "fedbuff(size=3) + topk(share=0.1)"]
     assert [one.name for one in spec.algorithms] == names
@@ -249,6 +249,23 @@ def test_the_command_line_takes_wrappers_one_after_the_other(tmp_path):
     assert CliRunner().invoke(app, words).exit_code == 0
     found = json.loads((tmp_path / "run/config.json").read_text())["config"]["wrap"]
     assert found == "gaussian(clip=1, noise=0.5, delta=0); topk(share=0.1)"
+
+
+def test_wrappers_that_freeze_everything_together_are_named():
+    said = "wrap: subset must leave a parameter to train, but freezes all that lora leaves to it: 1.adapter_a, 1.adapt"
+    with pytest.raises(InvalidInput, match=said):
+        sj.train(FLEET, **{**RUN, "wrap": "lora; topk; subset(names=*.bias)"})
+    with pytest.raises(
+        InvalidInput, match=r"wrap: frozen must leave .* freezes all that the model leaves to it: 1.wei"
+    ):
+        sj.train(FLEET, **{**RUN, "wrap": [Frozen()]})
+
+
+class Frozen(Wrapper):
+    name = "frozen"
+
+    def of_module(self, module, seed):
+        return module.requires_grad_(False)
 
 
 def test_a_wrapped_algorithm_can_be_replaced_and_compared():

@@ -25,6 +25,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.facts import is_mean, memory
 from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
@@ -86,13 +87,15 @@ class AsGrad(Standard):
 
     @property
     def server_memory(self) -> str:
-        """The model, and the sum of what is gathered."""
-        return "1 model" if self.wait == 1 else "2 models"
+        """The model, and what is gathered."""
+        return memory(self.combine, self.wait, word="wait", models=1)
 
     @property
-    def unbiased(self) -> bool:
-        """Under pure assignment fast clients count more; the others give all clients equally many tasks."""
-        return self.assignment != "pure"
+    def unbiased(self) -> bool | None:
+        """Under pure assignment fast clients count more; the others give all clients equally many tasks, but what is
+        not the mean counts rare data less.
+        """
+        return self.assignment != "pure" and is_mean(self.combine, self.wait)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Sample uniformly, whatever the plan's sampling; hold arrivals until there are b."""

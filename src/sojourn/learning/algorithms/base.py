@@ -22,6 +22,7 @@ by client, so that they can be stored in a checkpoint; declare a NamedTuple by `
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -271,6 +272,13 @@ def local_work_of(algorithm: Algorithm, local: Local) -> Local:
 def everybody(fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
     """Return the timing in which every client always has one task: the next goes to the client that has finished."""
     return Plan.uniform(fleet, fleet.clients, plan.step_size), queued("pure", local)
+
+
+def not_negative(name: str, **options: float) -> None:
+    """Raise an error in the name of an algorithm if one of its options is negative or not finite."""
+    for key, value in options.items():
+        if not (isfinite(value) and value >= 0):
+            raise InvalidInput(f"{name}: {key} must be non-negative and finite, got {value}")
 
 
 def queued(dispatcher: str, local: Local) -> Scenario:

@@ -29,6 +29,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.facts import is_mean, memory
 from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
@@ -75,7 +76,6 @@ class Ca2fl(Standard):
     needs_sent = False
     family = "buffered"
     waits_for = "a full buffer"
-    unbiased = True
     reference = "Wang et al., ICLR 2024"
 
     def __post_init__(self) -> None:
@@ -89,8 +89,15 @@ class Ca2fl(Standard):
 
     @property
     def server_memory(self) -> str:
-        """Model, mean, cache; and, while a buffer fills, its sum and its updates up to the last but one."""
-        return "n + size + 2 models" if self.size > 1 else "n + 2 models"
+        """Model, mean, cache; and, while a buffer fills, what it holds and its updates, up to the last but one."""
+        return memory(self.combine, self.size, word="size", models=2, tables=1, entries=1)
+
+    @property
+    def unbiased(self) -> bool | None:
+        """Absent clients count by the cache; what is not the mean leaves a bias where the noise of gradients is
+        skewed.
+        """
+        return is_mean(self.combine, self.size)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""

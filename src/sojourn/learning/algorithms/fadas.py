@@ -29,6 +29,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.facts import memory
 from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.storable import storable
@@ -102,8 +103,8 @@ class Fadas(Standard):
 
     @property
     def server_memory(self) -> str:
-        """Model, three moments, and the sum of the buffer."""
-        return "5 models" if self.size > 1 else "4 models"
+        """Model, three moments, and the buffer."""
+        return memory(self.combine, self.size, word="size", models=4)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""

@@ -29,7 +29,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.laws.law import EXPONENTIAL
-from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, interrupted
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, interrupted, not_negative
 from sojourn.learning.replay.local import Local
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
@@ -67,7 +67,7 @@ class Favano(Standard):
     name = "favano"
     sends = "delta"
     family = "periodic"
-    waits_for = "its next call"
+    waits_for = "a fixed time"
     server_memory = "2 models"
     unbiased = True
     reference = "Leconte et al., ICASSP 2024"
@@ -77,6 +77,9 @@ class Favano(Standard):
             raise InvalidInput(f"favano: reweighting must be stochastic or deterministic, got '{self.reweighting}'")
         if not (isfinite(self.keep) and self.keep >= 0):
             raise InvalidInput(f"favano: keep must be non-negative and finite, got {self.keep}")
+        if self.contacts < 1:
+            raise InvalidInput(f"favano: contacts must be a whole number of at least 1, got {self.contacts}")
+        not_negative(self.name, waiting=self.waiting, interaction=self.interaction)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Call clients periodically and interrupt them; every client works, up to K local steps."""

@@ -12,11 +12,11 @@ Special cases: with lambda = 0 the share is constant and, without refresh, this 
 not changed since o and upsilon = 1, nothing is mixed in at the middle.
 
 Decided: a training consists of two tasks of the run's local work; after the first one the client checks in and gets the
-newest model, which is not an update: it sends no bits up and one more model down. The next task goes to the client that
-has finished, so that it continues with what it has; the paper starts random idle devices instead. The moment of the
-refresh is the middle, where the paper learns it by reinforcement learning, and lambda, sigma, iota, gamma and upsilon
-are constants, where the paper updates them by gradients of the loss: this is a simplified FedASMU. Of a model that is
-dropped, only the second half counts as unused work.
+newest model, which is not an update: it sends no bits up, no loss, and one more model down. The next task goes to the
+client that has finished, so that it continues with what it has; the paper starts random idle devices instead. The
+moment of the refresh is the middle, where the paper learns it by reinforcement learning, and lambda, sigma, iota, gamma
+and upsilon are constants, where the paper updates them by gradients of the loss: this is a simplified FedASMU. Of a
+model that is dropped, only the second half counts as unused work.
 
 Liu, Jia, Che, Huo, Ren, Dai, Dou, "FedASMU: efficient asynchronous federated learning with dynamic staleness-aware
 model update", AAAI 2024, arXiv 2312.05770.
@@ -127,7 +127,7 @@ class FedAsmu(Standard):
         """After the first half keep the model and only check in; after the second one send the model."""
         mine = start + update.as_delta()
         if self.refresh and (kept is None or kept.model is None):
-            return Half(mine, sent.version), update._replace(stats=None, bits=0)
+            return Half(mine, sent.version), update.emptied()
         return Half(None, 0), update._replace(gradient=None, delta=mine - sent.params)
 
     def share(self, now: int, began: int) -> float:
@@ -143,7 +143,7 @@ class FedAsmu(Standard):
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Note who has checked in; mix in the model of who has finished."""
         client, begun = arrival.client, state.begun
-        if self.refresh and client not in begun:
+        if arrival.update.empty:
             return state._replace(begun={**begun, client: arrival.sent.version}), Info()
         began = begun.get(client, arrival.sent.version)
         left = {one: version for one, version in begun.items() if one != client}

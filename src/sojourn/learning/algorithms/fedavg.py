@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard
+from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, not_negative
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
@@ -67,6 +67,7 @@ class FedAvg(Standard):
             raise InvalidInput(f"fedavg: weights must be objective or equal, got '{self.weights}'")
         if not (isfinite(self.server_step_size) and self.server_step_size > 0):
             raise InvalidInput(f"fedavg: server_step_size must be positive and finite, got {self.server_step_size}")
+        not_negative(self.name, interaction=self.interaction)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Work in rounds of as many clients as there are tasks in flight."""

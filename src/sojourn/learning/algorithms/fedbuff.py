@@ -27,6 +27,7 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, queued
+from sojourn.learning.combine.facts import is_mean, memory
 from sojourn.learning.combine.table import combination
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
@@ -87,13 +88,15 @@ class FedBuff(Standard):
 
     @property
     def server_memory(self) -> str:
-        """The model, and the sum of the buffer."""
-        return "2 models" if self.size > 1 else "1 model"
+        """The model, and the buffer."""
+        return memory(self.combine, self.size, word="size", models=1)
 
     @property
-    def unbiased(self) -> bool:
-        """Among idle clients the fast ones come more often; the weight `root` lets slow ones count less."""
-        return self.dispatch == "routed" and self.staleness == "none"
+    def unbiased(self) -> bool | None:
+        """Among idle clients the fast ones come more often; the weight `root` lets slow ones count less; what is not
+        the mean counts rare data less.
+        """
+        return self.dispatch == "routed" and self.staleness == "none" and is_mean(self.combine, self.size)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""

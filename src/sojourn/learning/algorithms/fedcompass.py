@@ -87,6 +87,10 @@ class FedCompass(Standard):
             raise InvalidInput(f"fedcompass: a must be non-negative and finite, got {self.a}")
         if not 0 < self.least <= 1:
             raise InvalidInput(f"fedcompass: least must lie in (0, 1], got {self.least}")
+        if not (isfinite(self.slack) and self.slack >= 1):
+            raise InvalidInput(f"fedcompass: slack must be finite and at least 1, got {self.slack}")
+        if not 0 < self.momentum <= 1:
+            raise InvalidInput(f"fedcompass: momentum must lie in (0, 1], got {self.momentum}")
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep every client at work, in groups of arrival."""

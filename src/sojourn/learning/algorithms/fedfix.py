@@ -105,7 +105,7 @@ class FedFix(Standard):
     @property
     def waits_for(self) -> str:
         """The end of the window, nobody, or a full buffer."""
-        return {"fix": "its next tick", "async": "nobody", "buffered": "a full buffer"}[self.form]
+        return {"fix": "a fixed time", "async": "nobody", "buffered": "a full buffer"}[self.form]
 
     @property
     def server_memory(self) -> str:

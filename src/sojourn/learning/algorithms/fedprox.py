@@ -19,15 +19,15 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated optimization in heteroge
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.learning.algorithms.base import Arrival, Info, Setting, Standard, interrupted
-from sojourn.learning.replay.local import Local
+from sojourn.learning.algorithms.base import Arrival, Info, Sent, Setting, Standard, interrupted, not_negative
+from sojourn.learning.replay.local import Local, Update
 from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
@@ -78,6 +78,7 @@ class FedProx(Standard):
             raise InvalidInput(f"fedprox: server_step_size must be positive and finite, got {self.server_step_size}")
         if self.weights not in ("objective", "equal"):
             raise InvalidInput(f"fedprox: weights must be objective or equal, got '{self.weights}'")
+        not_negative(self.name, interaction=self.interaction)
 
     @property
     def waits_for(self) -> str:
@@ -109,9 +110,13 @@ class FedProx(Standard):
         """Start from the first model."""
         return State(params, 0, ServerMemory(), None, 0.0)
 
+    def finish(self, kept: Any, sent: Sent, start: Tensor, update: Update) -> tuple[None, Update]:
+        """Send the work; a client that has done none says only that."""
+        return None, update.emptied() if update.steps == 0 else update
+
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
         """Add the client's work to the round, if there is some."""
-        if arrival.update.steps == 0:
+        if arrival.update.empty:
             return state, Info(used=False)
         share = arrival.weight if self.weights == "objective" else 1.0
         delta = arrival.update.as_delta()

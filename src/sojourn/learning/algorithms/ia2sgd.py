@@ -73,7 +73,6 @@ class Ia2sgd(Standard):
     weighs = True
     needs_sent = False
     family = "table of gradients"
-    waits_for = "every client once"
     server_memory = "n + 2 models"
     unbiased = True
     reference = "Wang et al., arXiv 2405.16966; MIFA: Gu et al., NeurIPS 2021"
@@ -85,6 +84,13 @@ class Ia2sgd(Standard):
             raise InvalidInput(f"ia2sgd: size must be at least 1, got {self.size}")
         if self.assignment not in ("pure", "random"):
             raise InvalidInput(f"ia2sgd: assignment must be pure or random, got '{self.assignment}'")
+
+    @property
+    def waits_for(self) -> str:
+        """Every client at first, unless missing entries count as zero; then Z arrivals."""
+        if self.warmup != "zero":
+            return "every client once"
+        return "nobody" if self.size == 1 else "Z arrivals"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep every client at work; where assignment is random, keep the plan's number of tasks."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
-from sojourn.learning.algorithms.base import Arrival, Info, Sent, Setting, Standard, interrupted
+from sojourn.learning.algorithms.base import Arrival, Info, Sent, Setting, Standard, interrupted, not_negative
 from sojourn.learning.replay.local import Local, Update
 from sojourn.learning.replay.quantiser import Lattice
 from sojourn.learning.storable import storable
@@ -66,7 +66,7 @@ class Quafl(Standard):
     sends = "delta"
     remembers = True
     family = "periodic"
-    waits_for = "its next call"
+    waits_for = "a fixed time"
     client_keeps = "its model"
     server_memory = "3 models"
     unbiased = False
@@ -77,6 +77,9 @@ class Quafl(Standard):
             raise InvalidInput(f"quafl: bits must lie between 1 and 32, got {self.bits}")
         if not (isfinite(self.side) and self.side > 0):
             raise InvalidInput(f"quafl: side must be positive and finite, got {self.side}")
+        if self.contacts < 1:
+            raise InvalidInput(f"quafl: contacts must be a whole number of at least 1, got {self.contacts}")
+        not_negative(self.name, waiting=self.waiting, interaction=self.interaction)
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Call clients periodically and interrupt them; every client works, up to K local steps."""

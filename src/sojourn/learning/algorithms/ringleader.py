@@ -9,7 +9,8 @@ the first for the client that completed the table, then one for each other clien
 is folded into the table before. A client gets the new model when its update is made, and only then: once a round.
 Arrivals of clients that already had theirs go into the next table, which becomes the table at the end of the round.
 
-q_i is the weight in the objective (1/n in the paper). The staleness of a gradient is at most 2n - 2.
+q_i is the weight in the objective (1/n in the paper). At every update no gradient of the table is staler
+than 2n - 2 updates.
 
 Special case: with n = 1 it is SGD.
 

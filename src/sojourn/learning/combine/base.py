@@ -8,6 +8,9 @@ A combination is a frozen dataclass with two methods, which change nothing in pl
 
 A buffered method keeps `held` in its state, and calls `add` for each update and `combined` when the buffer is full.
 `held` is a tensor or a tuple of tensors.
+
+For `sojourn algorithms` it may also say `keeps_each`, whether the buffer keeps every update instead of a sum, and
+`is_mean(many)`, whether it is the mean where the buffer holds `many` updates, so that the method stays unbiased.
 """
 
 from typing import Any, Protocol
@@ -33,6 +36,7 @@ class Each:
     """Base of combinations that need every update of the buffer: as many models as the buffer has places."""
 
     follows = False
+    keeps_each = True
 
     def add(self, held: tuple[Tensor, ...] | None, update: Tensor, factor: float) -> tuple[Tensor, ...]:
         """Keep the update."""

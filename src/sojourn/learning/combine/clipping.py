@@ -10,6 +10,7 @@ Karimireddy, He, Jaggi, "Learning from history for Byzantine robust optimization
 """
 
 from dataclasses import dataclass
+from math import isinf
 
 import torch
 from torch import Tensor
@@ -34,6 +35,10 @@ class Clipping(Each):
             raise InvalidInput(f"clipping: radius must be positive, got {self.radius}")
         if self.rounds < 1:
             raise InvalidInput(f"clipping: rounds must be at least 1, got {self.rounds}")
+
+    def is_mean(self, many: int) -> bool:
+        """Where nothing is clipped."""
+        return isinf(self.radius)
 
     def combined(self, held: tuple[Tensor, ...], many: int, last: Tensor | None) -> tuple[Tensor, float]:
         """Return the new centre."""

@@ -11,6 +11,11 @@ class Mean:
     """The mean of the updates."""
 
     follows = False
+    keeps_each = False
+
+    def is_mean(self, many: int) -> bool:
+        """It is."""
+        return True
 
     def add(self, held: Tensor | None, update: Tensor, factor: float) -> Tensor:
         """Add the update to the sum."""

@@ -19,6 +19,10 @@ from sojourn.learning.combine.base import Each
 class Median(Each):
     """The median at each place; of an even number the mean of the two in the middle."""
 
+    def is_mean(self, many: int) -> bool:
+        """Of two updates it is."""
+        return many <= 2
+
     def combined(self, held: tuple[Tensor, ...], many: int, last: Tensor | None) -> tuple[Tensor, float]:
         """Return the median."""
         ordered = torch.stack(held).sort(dim=0).values

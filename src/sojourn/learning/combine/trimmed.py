@@ -27,8 +27,15 @@ class Trimmed(Each):
         if not 0 <= self.share < 0.5:
             raise InvalidInput(f"trimmed: share must lie in [0, 0.5), got {self.share}")
 
+    def is_mean(self, many: int) -> bool:
+        """Where nothing is left out."""
+        return self._left_out(many) == 0
+
+    def _left_out(self, many: int) -> int:
+        return min(ceil(self.share * many), (many - 1) // 2)
+
     def combined(self, held: tuple[Tensor, ...], many: int, last: Tensor | None) -> tuple[Tensor, float]:
         """Return the trimmed mean; of one or two updates, which leave nothing to trim, the mean."""
-        out = min(ceil(self.share * many), (many - 1) // 2)
+        out = self._left_out(many)
         ordered = torch.stack(held).sort(dim=0).values
         return ordered[out : many - out].mean(dim=0), 1.0

@@ -40,6 +40,8 @@ class Update(NamedTuple):
     """Whether its client has clipped it, 1 or 0; known in simulations only, None = not known."""
     remembered: int | None = None
     """Of a live client: number of its updates that its memory knew of; None = it has no memory, or in a simulation."""
+    empty: bool = False
+    """Whether it holds nothing that the server uses, as when a client only checks in; it passes through no wrapper."""
 
     @property
     def vector(self) -> Tensor:
@@ -53,6 +55,13 @@ class Update(NamedTuple):
         if self.gradient is None:
             return self._replace(delta=vector, bits=bits)
         return self._replace(gradient=vector, bits=bits)
+
+    def emptied(self) -> "Update":
+        """Return what is left of the update where the server uses nothing of it: that the client is there, which counts
+        no bits, and the steps that it has done.
+        """
+        zero = torch.zeros_like(self.vector)
+        return self.with_vector(zero, bits=0)._replace(loss=None, stats=None, clipped=None, empty=True)
 
     def as_gradient(self) -> Tensor:
         """Return the gradient; after several steps the pseudo-gradient (start - end) / step size, which is the sum of

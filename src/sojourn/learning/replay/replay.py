@@ -194,13 +194,9 @@ class Replay(Server):
         step_size = local.step_size_at(task.dispatched_step, task.dispatched_at) * scale
         return self.federation.job(*task.name, start, pinned.stats, task.work, step_size)
 
-    def _steps(self, client: int) -> int | None:
-        """Return the local steps of a client's next task, if the algorithm sets them."""
-        return self.algorithm.local_steps(self.state, client) if self.algorithm.sets_steps else None
-
     def _dispatch(self) -> None:
         """Pin the tasks that are sent with the present model."""
-        for name in self._timeline.leaving(self._steps):
+        for name in self._timeline.leaving(self.steps_for):
             self.pending[name] = self.send(name)
 
 

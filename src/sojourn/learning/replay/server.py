@@ -68,7 +68,7 @@ class Server:
     """The state of an algorithm on the server, and the costs so far."""
 
     whole = True
-    """Whether every message holds a whole model or update, as between live processes, whatever `bits` of it says."""
+    """Whether whole models are sent, as between live processes, whatever `bits` of a message says."""
 
     def __init__(self, algorithm: Algorithm, first: Tensor, stats: Tensor, setting: Setting) -> None:
         self.algorithm, self.setting = algorithm, setting
@@ -113,6 +113,10 @@ class Server:
         sent = self.algorithm.send(self.state, name[0])
         self.tally.bits_down += self._down if sent.bits is None or self.whole else sent.bits
         return Pinned(sent, self.stats if self.stats.numel() else None)
+
+    def steps_for(self, client: int) -> int | None:
+        """Return the local steps of the client's next task, if the algorithm sets them; otherwise None."""
+        return self.algorithm.local_steps(self.state, client) if self.algorithm.sets_steps else None
 
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update of a task; `sent` is what the task carried."""
@@ -217,7 +221,7 @@ class Server:
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         own = arrival.update.bits
-        tally.bits_up += self._up if own is None or self.whole else own
+        tally.bits_up += self._up if own is None else own
         tally.worked += arrival.update.steps > 0 and arrival.update.loss is not None
         self.staleness[group] += behind
         self.between[group] += arrival.staleness

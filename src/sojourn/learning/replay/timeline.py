@@ -215,9 +215,13 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
 def closing(trace: Trace) -> NDArray[np.bool_]:
     """Return whether a row is the last that the server applies at one time, if it applies several together.
 
-    Two batches that are applied at the same time are told apart by the tasks that were sent in between.
+    Two batches that are applied at the same time are told apart by the tasks that were sent in between. In a live run
+    every update has its own time, and the trace says how many make a batch.
     """
     closes = np.zeros(len(trace), dtype=np.bool_)
+    batch = trace.metadata.get("batch")
+    if isinstance(batch, int) and batch > 0:
+        return np.asarray(trace.applied & ((trace.applied_step + 1) % batch == 0))
     if trace.metadata.get("dispatcher") not in BARRIERS:
         return closes
     applied = np.flatnonzero(trace.fate == APPLIED)

@@ -10,6 +10,8 @@ A wrapper is a frozen dataclass. Its fields are its options, its methods are pur
     for_model(layout)       -> wrapper              before the run: the wrapper for this model
     columns(setting), measures(memory, setting)     its columns in metrics.csv
 
+An update that its algorithm calls empty, because the server uses nothing of it, passes through no wrapper.
+
 All have defaults that do nothing. `kept` and `memory` are None at first and follow the rules of an algorithm's state:
 tensors, numbers, None, tuples, NamedTuples and dicts. A wrapper that draws random numbers takes them from
 `random_of(self, update)`, so that a run is the same whenever it is repeated. The inner wrapper is nearer to the

@@ -53,6 +53,11 @@ def most_updates(noise: float, delta: float, budget: float) -> int:
     return low
 
 
+def least_noise(delta: float, budget: float) -> float:
+    """Return the noise with which the epsilon of one update is the budget."""
+    return float(_library().get_sigma_gaussian(budget, delta))
+
+
 def _library() -> Any:
     check_library()
     import dp_accounting

@@ -27,7 +27,7 @@ models", ICLR 2018; Balle and Wang, ICML 2018.
 """
 
 from dataclasses import dataclass
-from math import inf, isfinite, isinf, nan
+from math import ceil, inf, isfinite, isinf, nan
 from typing import NamedTuple
 
 import torch
@@ -38,7 +38,7 @@ from sojourn.learning.algorithms.base import Arrival, Setting
 from sojourn.learning.replay.local import Update
 from sojourn.learning.storable import storable
 from sojourn.learning.wrappers.base import Wrapper, random_of
-from sojourn.learning.wrappers.epsilon import check_library, epsilon_of, most_updates
+from sojourn.learning.wrappers.epsilon import check_library, epsilon_of, least_noise, most_updates
 
 PLACES = ("client", "server")
 NEIGHBOURS = {"replace": 2.0, "zero": 1.0}  # how far a clipped update can move, in units of the clip
@@ -100,6 +100,12 @@ class Gaussian(Wrapper):
             raise InvalidInput(f"gaussian: a budget must be positive and needs noise and delta, got {self.budget}")
         if self.delta > 0:
             check_library()
+        if self.most == 0:
+            one, enough = epsilon_of(self.multiplier, 1, self.delta), least_noise(self.delta, self.budget or 0)
+            raise InvalidInput(
+                f"gaussian: a budget must allow one update of a client, whose epsilon is {one:.3g} here, got "
+                f"{self.budget}; raise it, or raise noise to {ceil(100 * enough * NEIGHBOURS[self.neighbours]) / 100}"
+            )
 
     @property
     def remembers(self) -> bool:  # type: ignore[override]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sojourn.errors import InvalidInput
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Setting
@@ -89,16 +89,19 @@ class Wrapped:
         return self.inner.start((kept or NOTHING).inner, sent)
 
     def finish(self, kept: Kept | None, sent: Sent, start: Tensor, update: Update) -> tuple[Kept | None, Update]:
-        """Finish as the algorithm does; then the update passes through the wrapper."""
+        """Finish as the algorithm does; then the update passes through the wrapper, unless it is empty."""
         before = kept or NOTHING
         inner, update = self.inner.finish(before.inner, sent, start, update)
         inner = before.inner if inner is None else inner
-        own, update = self.wrapper.leave(before.own, update)
+        own, update = (before.own, update) if update.empty else self.wrapper.leave(before.own, update)
         return (None if inner is None and own is None else Kept(inner, own)), update
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:
-        """Pass the update through the wrapper, and apply what comes out of it."""
-        memory, through = self.wrapper.arrive(state.memory, arrival)
+        """Pass the update through the wrapper, unless it is empty, and apply what comes out of it."""
+        through: Arrival | None = arrival
+        memory = state.memory
+        if not arrival.update.empty:
+            memory, through = self.wrapper.arrive(memory, arrival)
         if through is None:
             return State(state.inner, memory), Info(used=False)
         inner, info = self.inner.apply(state.inner, through)
@@ -135,6 +138,25 @@ def wrapped(algorithm: Algorithm, wrappers: Sequence[Wrapper]) -> Algorithm:
     for one in wrappers:
         algorithm = Wrapped(algorithm, one)
     return algorithm
+
+
+def module_of(module: nn.Module, wrappers: Sequence[Wrapper], seed: int) -> nn.Module:
+    """Return the module that is trained; raise an error if the wrappers freeze all of it."""
+    left = "the model"
+    for one in wrappers:
+        before = _trained(module)
+        module = one.of_module(module, seed)
+        if before and not _trained(module):
+            raise InvalidInput(
+                f"wrap: {one.name} must leave a parameter to train, but freezes all that {left} leaves to it: "
+                f"{', '.join(before)}; leave one of them out"
+            )
+        left = one.name if _trained(module) != before else left
+    return module
+
+
+def _trained(module: nn.Module) -> list[str]:
+    return [name for name, one in module.named_parameters() if one.requires_grad]
 
 
 def wrappers_of(algorithm: Any) -> list[Wrapper]:

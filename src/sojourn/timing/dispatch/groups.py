@@ -265,6 +265,7 @@ class Groups(Conducted):
     """Groups of arrival: tasks have as many local steps as let their clients come back together."""
 
     name = "groups"
+    not_live = "plans when groups of clients return, and a live server acts on arrivals alone"
 
     least: int = 1
     """Fewest local steps of a task."""

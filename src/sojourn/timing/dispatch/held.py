@@ -125,6 +125,15 @@ class Held(Conducted):
         """The dispatcher that chooses clients."""
         return self.assign
 
+    @property
+    def not_live(self) -> str:
+        """Ticks need a clock of the server's own."""
+        return "aggregates at set times, and a live server acts on arrivals alone" if self.waiting else ""
+
+    def batch(self, concurrency: int) -> int:
+        """Return the number of arrivals to wait for."""
+        return self.wait or 0
+
     def ticks(self, fleet: Fleet) -> int:
         """Return one where there are ticks."""
         return int(self.waiting > 0)

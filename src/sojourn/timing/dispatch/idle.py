@@ -17,6 +17,7 @@ class Idle(DispatcherKind):
     """Draws among idle clients by the plan's weights."""
 
     name = "idle"
+    not_live = ""
 
     def check(self, fleet: Fleet, plan: Plan) -> None:
         """Raise an error unless C <= n."""

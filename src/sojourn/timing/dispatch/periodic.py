@@ -58,6 +58,7 @@ class Periodic(WithoutQueues):
     """Calls clients at fixed times."""
 
     name = "periodic"
+    not_live = "interrupts clients at set times, and a live task runs to its end"
 
     contacts: int | None = None
     """Number of clients that the server calls each time."""

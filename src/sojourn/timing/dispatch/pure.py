@@ -22,3 +22,4 @@ class Pure(DispatcherKind):
     """Every client keeps as many tasks as it began with."""
 
     name = "pure"
+    not_live = ""

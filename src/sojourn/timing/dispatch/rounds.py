@@ -108,6 +108,22 @@ class Rounds(WithoutQueues):
         self.check_time("interaction")
         self.check_count("wait")
 
+    @property
+    def policy(self) -> str:
+        """Nobody has a task when a round begins, so drawing without replacement is drawing idle clients."""
+        return "idle"
+
+    @property
+    def not_live(self) -> str:
+        """A live round ends with its last task, and the next begins at once."""
+        if self.wait is not None:
+            return "drops the last tasks of a round, and a live task runs to its end"
+        return "pauses between rounds, which only a simulated server does" if self.interaction else ""
+
+    def batch(self, concurrency: int) -> int:
+        """Return the tasks of a round."""
+        return concurrency
+
     def tasks(self, fleet: Fleet, plan: Plan) -> int:
         """Return C, which is at most n, since clients are drawn without replacement; `wait` is at most C."""
         tasks = between("concurrency", plan.concurrency, fleet.clients, "clients")

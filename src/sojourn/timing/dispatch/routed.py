@@ -39,3 +39,4 @@ class Routed(DispatcherKind):
     """Draws clients by the plan's sampling probabilities."""
 
     name = "routed"
+    not_live = ""

@@ -32,3 +32,4 @@ class Shuffled(DispatcherKind):
     """Gives every client equally many tasks."""
 
     name = "shuffled"
+    not_live = ""
