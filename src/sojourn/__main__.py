@@ -1,5 +1,17 @@
-"""`python -m sojourn` is the command line."""
+"""`sojourn` and `python -m sojourn` are the command line."""
 
-from sojourn.cli.main import run
+import sys
 
-run()
+
+def main() -> None:
+    """Run the command line; Ctrl-C before a command has begun ends it without a traceback."""
+    try:
+        from sojourn.cli.main import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Note Ctrl-C instead of raising an exception, for work that must not stop in the middle."""
+"""Ctrl-C that is noted instead of raised, for work that must not stop in the middle; and SIGTERM that is raised."""
 
 import signal
 import threading
@@ -27,3 +27,23 @@ def noted(twice: bool) -> Iterator[threading.Event]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit during the block, so that what it has set up is removed; the status is 143, as
+    without. Outside the main thread, and in a program that has its own way with SIGTERM, nothing changes.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

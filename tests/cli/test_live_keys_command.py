@@ -94,6 +94,16 @@ def test_without_clients_the_server_is_made_and_the_way_to_clients_is_said(home)
     assert ServerKeys.load(home / "keys" / "server")
 
 
+def test_a_new_server_certificate_alone_is_said_to_be_one(home):
+    call("--client", "a")
+    for name in ("server.pem", "server.key"):
+        (home / "keys" / "server" / name).unlink()
+    out = call("--host", "10.0.0.5")
+    assert "a new certificate of the server, valid until 20" in out
+    assert "takes up its new certificate when it is started again" in out
+    assert "new clients" not in out
+
+
 def test_clients_are_revoked_and_given_new_tokens_and_keys(home):
     call("--clients", "a,b,c,d")
     before = tokens(home)

@@ -27,7 +27,7 @@ def events():
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 2):
                 continue
             kept = call.func.attr == "kept"
-            if kept or (call.func.attr in REPORTS and isinstance(call.args[1], ast.Dict | ast.Name)):
+            if kept or (call.func.attr in REPORTS and isinstance(call.args[1], ast.Dict | ast.Name | ast.Call)):
                 first = call.args[0]
                 said = {
                     one.value for one in ast.walk(first) if isinstance(one, ast.Constant) and isinstance(one.value, str)

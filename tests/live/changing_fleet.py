@@ -95,13 +95,13 @@ def finished(run, watch=None):
     return Trace.load(run.folder / "trace.parquet")
 
 
-def five_clients(place, steps):
+def five_clients(place, steps, **changes):
     """Return a function that opens, or resumes, a live run of three fast and two slow pretended clients."""
     fleet = place / "fleet.csv"
     fleet.write_text("name,count,rate\nfast,3,8\nslow,2,2\n")
 
     def opened(resume=False, **settings):
-        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=steps)
+        config = quadratic(fleet, 5, cap="1", concurrency=5, steps=steps, **changes)
         rates = [8.0] * 3 + [2.0] * 2
         return run_of(config, place / "live", federation_of(config, Changing((0, rates)), 5), resume, **settings)
 

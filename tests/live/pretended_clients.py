@@ -20,6 +20,7 @@ class Federation:
         self.serving: dict[int, tuple[float, Offer]] = {}  # by client: when it will be done
         self.acknowledged: list[TaskName] = []
         self.refused: list[tuple[TaskName, str]] = []
+        self.gap = 0.0  # seconds between two updates that are sent again
 
 
 class Pretended:
@@ -30,13 +31,14 @@ class Pretended:
         self._events: list[tuple[float, int, Event]] = []
         self._queues: dict[int, list[Offer]] = {client: [] for client in federation.clients}
         self.expelled: list[int] = []
+        self._heard: set[TaskName] = set()  # updates of which their clients know what became of them
         for client in federation.clients:
             held = [name for name in federation.kept if name.client == client]
             if client in federation.serving:
                 held.append(federation.serving[client][1].name)
             self.happen(0.0, Joined(client, tuple(held)))
-        for update in list(federation.kept.values()):
-            self.happen(0.0, update._replace(at=federation.clock))
+        for place, update in enumerate(federation.kept.values()):
+            self.happen(place * federation.gap, update._replace(at=federation.clock))
         for client, (until, offer) in list(federation.serving.items()):
             self._finish(client, offer, until)
 
@@ -62,21 +64,25 @@ class Pretended:
         at, _, event = heapq.heappop(self._events)
         self.federation.clock = max(clock, at)
         if isinstance(event, Arrived):
-            self.federation.kept[event.name] = event
             serving = self.federation.serving.get(event.name.client)
             if serving is not None and serving[1].name == event.name:
                 del self.federation.serving[event.name.client]
                 self._begin(event.name.client)
+            if event.name in self._heard:
+                return None  # its client does not send it
+            self.federation.kept[event.name] = event
         return event
 
     def acknowledge(self, names: list[TaskName]) -> None:
         for name in names:
             self.federation.kept.pop(name, None)
             self.federation.acknowledged.append(name)
+            self._heard.add(name)
 
     def refuse(self, name: TaskName, reason: str) -> None:
         self.federation.kept.pop(name, None)
         self.federation.refused.append((name, reason))
+        self._heard.add(name)
 
     def expel(self, client: int, reason: str) -> None:
         self.expelled.append(client)

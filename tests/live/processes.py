@@ -24,6 +24,7 @@ from sojourn.live.settings import write_file
 START = 60.0  # seconds that a process may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1].resolve()
 LEDGER_CLIENT = Path(__file__).with_name("ledger_client.py")
+KILLED_SERVER = Path(__file__).with_name("killed_server.py")
 
 
 class Processes:
@@ -67,11 +68,12 @@ class Processes:
         self.started.append(started)
         return started
 
-    def server(self, resume=False, most=None, over=None, **settings):
-        """Start the server."""
+    def server(self, resume=False, most=None, over=None, killed=None, **settings):
+        """Start the server; it may be killed at a moment of its end."""
         content = {"address": f"127.0.0.1:{self.port}", "out": str(self.live), "metrics_port": self.metrics_port}
         write_file(self.folder / "server.toml", {**content, **settings}, {**self.run, **(over or {})})
-        words = ["-m", "sojourn", "live", "server", "server.toml", *(["--resume"] if resume else [])]
+        program = ["-m", "sojourn"] if killed is None else [KILLED_SERVER, killed]
+        words = [*program, "live", "server", "server.toml", *(["--resume"] if resume else [])]
         return self.start(words, "server.log", most)
 
     def clients(self, *names, **content):

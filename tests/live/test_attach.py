@@ -26,9 +26,15 @@ _HOOKED = []
 
 @pytest.fixture
 def opened():
-    """Every file that this process opens, with its flags."""
+    """Every file that this thread opens, with its flags; a run's other threads go on writing their own."""
     if not _HOOKED:  # an audit hook stays for ever
-        sys.addaudithook(lambda event, given: OPENED.append((given[0], given[2])) if event == "open" else None)
+        reader = threading.get_ident()
+
+        def note(event, given):
+            if event == "open" and threading.get_ident() == reader:
+                OPENED.append((given[0], given[2]))
+
+        sys.addaudithook(note)
         _HOOKED.append(True)
     OPENED.clear()
     return OPENED
@@ -105,6 +111,7 @@ def test_a_run_that_has_ended_has_its_whole_trace(config, tmp_path):
     assert seen.trace == Run(tmp_path / "live").trace
     assert int((seen.trace.fate == APPLIED).sum()) == 120
     assert [entry["what"] for entry in seen.log][-1] == "ended"
+    assert "0 clients, 0 tasks in flight" in seen.line  # although the trace ends with some
     shown = []
     seen.watch(every=0.01, show=lambda one: shown.append(one.updates))
     assert shown == [120]  # there is nothing to wait for

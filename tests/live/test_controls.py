@@ -3,9 +3,10 @@
 import json
 import threading
 
+import numpy as np
 import pytest
 
-from live.changing_fleet import Rarely, five_clients
+from live.changing_fleet import Rarely, finished, five_clients
 from sojourn.errors import InvalidInput
 
 
@@ -32,11 +33,11 @@ def test_while_a_run_is_paused_no_task_is_sent_and_those_in_flight_come_back(ope
 
     def watch(now):
         if now.server.received == 100 and not paused_at:
-            paused_at.append(now.loop.now)
+            paused_at.append(now.engine.now())
             now.loop.controls.pause()
         if paused_at and now.loop.controls.paused:
             flying.append(len(now.loop.pending))
-            if now.loop.now > paused_at[0] + 20.0:  # far longer than any task takes
+            if now.engine.now() > paused_at[0] + 20.0:  # far longer than any task takes
                 now.loop.controls.go_on()
 
     with run:
@@ -45,6 +46,28 @@ def test_while_a_run_is_paused_no_task_is_sent_and_those_in_flight_come_back(ope
     assert flying == sorted(flying, reverse=True)
     assert run.server.received == 300
     assert [what for what in whats(run) if what in ("paused", "went on")] == ["paused", "went on"]
+
+
+@pytest.mark.slow
+def test_a_run_of_so_much_time_trains_as_long_whether_it_is_paused_or_not(tmp_path):
+    def trace_of(name, pause):
+        (tmp_path / name).mkdir()
+        run, paused_at = five_clients(tmp_path / name, steps=None, time=60.0)(), []
+
+        def watch(now):
+            if pause and now.loop.now > 30.0 and not paused_at:
+                paused_at.append(now.engine.now())
+                now.loop.controls.pause()
+            if paused_at and now.engine.now() > paused_at[0] + 1000.0:
+                now.loop.controls.go_on()
+
+        return finished(run, watch)
+
+    paused, not_paused = trace_of("paused", True), trace_of("not", False)
+    assert paused.metadata["recorded_until"] == pytest.approx(60.0, abs=0.6)
+    assert paused.applied.sum() == pytest.approx(not_paused.applied.sum(), rel=0.05)
+    slowest = [np.nanmax(one.finished_at - one.started_at) for one in (paused, not_paused)]
+    assert slowest[0] == pytest.approx(slowest[1], rel=0.5)  # the pause is not part of a task
 
 
 def test_a_plan_that_somebody_asks_for_is_worked_out_at_once(opened):
@@ -64,7 +87,13 @@ def test_a_plan_that_somebody_asks_for_is_worked_out_at_once(opened):
 
 def test_a_run_that_keeps_its_plan_says_so_when_it_is_asked_for_another(opened):
     run = opened(every=None)
-    with run, pytest.raises(InvalidInput, match="keeps its plan; start it with --replan"):
+    with (
+        run,
+        pytest.raises(
+            InvalidInput,
+            match="a run follows its fleet if it is given none, or is started with --replan",
+        ),
+    ):
         run.loop.controls.replan()
 
 

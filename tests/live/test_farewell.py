@@ -1,16 +1,18 @@
 """A finished run that is resumed tells clients that still wait that it has ended."""
 
+import signal
 import socket
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from waiting import free_port
+from processes import START, Processes
+from waiting import free_port, until
 
 pytest.importorskip("grpc")
 
-from grpc_peers import Doubles, Running
+from grpc_peers import Doubles, Running, engine_of
 
 from sojourn import Fleet, Plan, simulate
 from sojourn.errors import InvalidInput
@@ -37,6 +39,30 @@ def test_clients_that_missed_the_end_of_a_run_hear_of_it(file):
     waiting.end()
     assert waiting.error is None
     assert {words for _, words in waiting.said if "reached" not in words} == {"the run has ended"}
+
+
+def test_a_run_that_ends_as_soon_as_it_is_resumed_waits_for_its_clients_to_hear_of_it():
+    address = f"127.0.0.1:{free_port()}"
+    waiting = Running(address, {"a": Doubles(), "b": Doubles()})
+    until(lambda: len(waiting.said) == 2, 20.0, "both have tried")
+    engine_of(address=address, epoch=2).stop(True)  # the server was killed just before its end
+    waiting.end()
+    assert waiting.error is None
+    assert [words for _, words in waiting.said][2:] == ["the run has ended"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before the summary", "before the farewell"])
+def test_clients_of_a_server_killed_at_its_end_hear_of_the_end_when_it_is_resumed(tmp_path, moment):
+    with Processes(tmp_path, "all,4,30\n", cap="1", concurrency=4, steps=40, partition="classes(k=3)") as all_of_it:
+        clients = [all_of_it.clients(*(f"client-{number}" for number in range(part, 4, 2))) for part in range(2)]
+        server = all_of_it.server(killed=moment)
+        assert server.wait(2 * START) == -signal.SIGKILL, all_of_it.said()
+        assert finished(all_of_it.live) == (moment == "before the farewell")
+        again = all_of_it.server(resume=True)
+        assert again.wait(START) == 0, all_of_it.said()
+        assert [one.wait(START) for one in clients] == [0, 0]
+        assert int(all_of_it.trace().applied.sum()) == 40
 
 
 def test_a_farewell_ends_although_nobody_asks_or_when_it_is_stopped(file):

@@ -65,6 +65,54 @@ def test_a_server_killed_at_twenty_moments_under_load_loses_nothing(tmp_path):
         assert max(back) < 6.0
 
 
+@pytest.mark.slow
+def test_a_server_killed_again_while_its_clients_come_back_loses_nothing(tmp_path):
+    moments, kills, received = random.Random(21), 12, 0
+    run = {"cap": "2", "concurrency": 12, "steps": 10**6}
+    with Processes(tmp_path, FLEET, **run) as all_of_it:
+        clients = [all_of_it.clients(*NAMES[part::2]) for part in range(2)]
+        for number in range(kills + 1):
+            last = {"over": {"steps": received + 200}} if number == kills else {}
+            server = all_of_it.server(resume=number > 0, begin_with=10, **last)
+            until(all_of_it.listening, START, all_of_it.said)
+            if number % 4 == 0:  # all are back after every third kill in a row
+                shown = all_of_it.shows(clients_present=10, tasks_in_flight=12)
+                received = int(all_of_it.shows(updates_total=shown["updates_total"] + 20)["updates_total"])
+            if number < kills:
+                time.sleep(moments.uniform(0.0, 0.5))
+                kill(server)
+        assert server.wait(START) == 0, all_of_it.said()
+        for one in clients:
+            assert one.wait(START) == 0
+        trace = nothing_is_lost(all_of_it)
+        assert len(trace.metadata["resumes"]) <= kills  # a server may be killed before it has written that it started
+        assert int(trace.applied.sum()) >= received
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "tasks"), [("asgrad", 12), ("asgrad(assignment=pure, wait=4)", 10), ("fedavg", 6), ("asyncfeded", 10)]
+)
+def test_servers_of_methods_that_wait_or_go_in_turn_are_killed_and_lose_nothing(tmp_path, algorithm, tasks):
+    run = {"algorithm": algorithm, "concurrency": tasks, "steps": 10**6}
+    run |= {"local_steps": 3} if algorithm == "asyncfeded" else {}
+    with Processes(tmp_path, FLEET, **run) as all_of_it:
+        clients = [all_of_it.clients(*NAMES[part::2]) for part in range(2)]
+        received = 0
+        for number in range(3):
+            last = {"over": {"steps": received + 50}} if number == 2 else {}
+            server = all_of_it.server(resume=number > 0, begin_with=10, **last)
+            if number < 2:
+                received = int(
+                    all_of_it.shows(2 * START, clients_present=10, updates_total=received + 10)["updates_total"]
+                )
+                kill(server)
+        assert server.wait(START) == 0, all_of_it.said()
+        for one in clients:
+            assert one.wait(START) == 0
+        assert len(nothing_is_lost(all_of_it).metadata["resumes"]) == 2
+
+
 def back_after(all_of_it, began, epoch):
     """Wait until all clients are back and C tasks are in flight; return after how many seconds the last was back."""
 

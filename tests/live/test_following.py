@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 
 from live.changing_fleet import AtOnce, Changing, Rarely, federation_of, finished, quadratic, run_of
+from live.pretended_clients import Pretended
 from sojourn import Fleet, Plan, observe
 from sojourn.correction import Correction
 from sojourn.errors import InvalidInput
 from sojourn.experiments.training import train
 from sojourn.landscape import Landscape
+from sojourn.learning.run.run_config import config_of
 from sojourn.live.believed import Told, filled
 from sojourn.live.chooser import InForce
 from sojourn.live.planner import Planner, Said
 from sojourn.live.run import LiveRun, Settings, built_for, told_of
+from sojourn.live.serve import open_run
 from sojourn.live.settings import ServerFile
 from sojourn.live.speeds import Means
 from sojourn.planning.by_twin import Aim, Wishes, advise_by_twin
@@ -325,3 +328,23 @@ class _Silent:
 
     def stop(self, ended):
         """Nothing to stop."""
+
+
+def test_a_run_without_a_policy_still_follows_its_fleet_when_it_is_resumed(fleet, tmp_path):
+    config = quadratic(fleet, 10, steps=200)
+    federation = federation_of(config, Changing((0, RATES)), 10)
+    file = ServerFile(out=str(tmp_path / "live"))
+
+    def opened(run, resume):
+        return open_run(run, file, lambda *_: Pretended(federation), resume)
+
+    stop = threading.Event()
+    with opened(config, False) as run:
+        assert run.loop.follower is not None
+        run.run(stop, lambda now: stop.set() if now.server.received >= 50 else None)
+    kept = config_of(tmp_path / "live", {}, True)
+    assert kept.cap == "1"  # our advice, filled in
+    with opened(kept, True) as run:
+        assert run.loop.follower is not None
+    with open_run(config, replace(file, replan="never"), lambda *_: Pretended(federation), True) as run:
+        assert run.loop.follower is None

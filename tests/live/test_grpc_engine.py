@@ -19,9 +19,10 @@ from grpc_peers import (
 )
 
 from sojourn.errors import InvalidInput
-from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName
+from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName, TurnedAway
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc import service
+from sojourn.live.worker import LoopWorker
 
 CODE = grpc.StatusCode
 
@@ -246,10 +247,11 @@ def test_calls_without_a_session_are_refused(engine, peer):
 def test_a_client_of_another_protocol_model_or_name_is_refused(engine, peer):
     code = CODE.FAILED_PRECONDITION
     assert "the server speaks protocol 1, the client 2" in refused(lambda: peer.join(protocol=2), code)
-    assert "protocol" in events_until(engine, many(Rejected))[-1].reason
+    assert "protocol" in events_until(engine, many(TurnedAway))[-1].reason
     assert "must have 6 parameters and 0 statistics" in refused(lambda: peer.join(parameters=7), code)
-    assert "parameters" in events_until(engine, many(Rejected))[-1].reason
+    assert "parameters" in events_until(engine, many(TurnedAway))[-1].reason
     assert "'zoe'" in refused(lambda: peer.join("zoe"), CODE.PERMISSION_DENIED)
+    assert events_until(engine, many(TurnedAway))[-1].who == "zoe"
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"\x0a\xff\xff\xff\xff\x7f", b"\x7b", b"\x0a\x02\xff\xfe"])
@@ -316,9 +318,20 @@ def test_a_worker_that_cannot_do_the_work_ends_its_client(engine):
             raise InvalidInput("the model must have 5 parameters, got 6; choose another")
 
     running = Running(engine.address, {"a": Small(), "b": Doubles()})
-    events_until(engine, many(Left))
+    events = events_until(engine, lambda events: many(Left)(events) and many(Joined)(events))
+    assert [event.client for event in of_kind(Joined, events)] == [1]  # it was never there
+    assert [(event.client, event.reason[:9]) for event in of_kind(Left, events)] == [(0, "the model")]
     engine.stop()
     assert running.end()["failed"] == 1
+
+
+def test_a_client_with_another_model_is_refused_before_it_is_there(engine):
+    running = Running(engine.address, {"a": LoopWorker(torch.nn.Linear(6, 1), lambda module, task: 0.0)})
+    running.end()
+    assert "must have 6 parameters and 0 statistics, the client's has 7 and 0" in str(running.error)
+    engine.stop(ended=False)
+    events = iter(lambda: engine.receive(0.0), None)
+    assert not of_kind(Joined, events)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1", "127.0.0.1:x", "no.such.host.invalid:0"])

@@ -141,10 +141,10 @@ def test_tasks_that_a_client_cannot_hold_are_not_believed():
     with Peer(engine.address) as peer:
         names = [(0, 5, 2), (0, 5, 3), (0, 5, 4), (1, 5, 2), (0, 5, 0)]
         peer.join(held=[pb.TaskName(client=client, nth=nth, epoch=epoch) for client, nth, epoch in names])
-        assert events_until(engine, many(Joined))[0].held == (TaskName(0, 5, 2),)
         assert [peer.push(name, torch.ones(6)).answer for name in names] == [pb.ANSWER_RECEIVED] + [
             pb.ANSWER_REFUSED
         ] * 4
+        assert events_until(engine, many(Joined))[0].held == (TaskName(0, 5, 2),)
     engine.stop(ended=False)
 
 

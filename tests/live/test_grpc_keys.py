@@ -9,7 +9,7 @@ import torch
 from grpc_peers import Doubles, Peer, Running, arrivals, engine_of, events_until, many, offer_of
 
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.live.engine import Joined, Rejected
+from sojourn.live.engine import Joined, TurnedAway
 from sojourn.live.keys import ClientKeys, Registry, ServerKeys, make_keys, revoke
 
 CODE = grpc.StatusCode
@@ -69,7 +69,8 @@ def test_a_token_is_worth_nothing_without_its_certificate(made, engine):
     a, b = keys_of(made, "a"), keys_of(made, "b")
     with peer_with(engine, b, a.token) as peer:
         assert "another certificate" in refused(peer.join, CODE.UNAUTHENTICATED)
-    assert events_until(engine, many(Rejected))[-1].client == 0
+    (told,) = events_until(engine, many(TurnedAway))  # the owner of the token has no part in it
+    assert told == TurnedAway("b", "127.0.0.1", "token of another certificate")
     for token in (None, "", "wrong"):
         with peer_with(engine, a, token) as peer:
             assert "token" in refused(peer.join, CODE.UNAUTHENTICATED)
@@ -104,10 +105,32 @@ def test_a_revoked_client_is_refused_while_the_server_runs(made, tmp_path):
     revoke(folder, "b")
     time.sleep(0.6)  # the registry looks at its file twice a second
     engine.offer(offer_of(1, 0))
-    assert events_until(engine, many(Rejected), 2)[-1] == Rejected(1, None, "revoked")
+    assert events_until(engine, many(TurnedAway), 2)[-1] == TurnedAway("b", "127.0.0.1", "revoked")
     running.end()
     assert "revoked" in str(running.error)
     engine.stop(ended=False)
+
+
+def test_a_client_that_dials_a_host_without_a_certificate_is_told_how_to_make_one(tmp_path):
+    make_keys(tmp_path / "keys", ["a"], hosts=["fl.example.org"])
+    engine = serving(tmp_path / "keys")
+    running = Running(engine.address, {"a": Doubles()}, keys=keys_of(tmp_path / "keys", "a"), patience=0.1)
+    running.end()
+    engine.stop(ended=False)
+    ((_, said),) = running.said
+    assert "the server's certificate is for other hosts, not for 127.0.0.1" in said
+    assert "sojourn live keys KEYS --host 127.0.0.1" in said
+
+
+def test_a_caller_with_an_unknown_token_is_told_of_once_and_its_token_never(made, engine):
+    with peer_with(engine, keys_of(made, "a"), "secret") as peer:
+        for _ in range(5):
+            refused(peer.join, CODE.UNAUTHENTICATED)
+        peer.metadata = None
+        refused(peer.join, CODE.UNAUTHENTICATED)
+    unknown, last = events_until(engine, many(TurnedAway, 2))
+    assert unknown == TurnedAway("a", "127.0.0.1", "unknown token")
+    assert last == TurnedAway("a", "127.0.0.1", "no token", unsaid=4)
 
 
 def test_keys_without_a_registry_are_refused(made):

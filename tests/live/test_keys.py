@@ -444,16 +444,16 @@ def test_whoever_lacks_something_is_unknown_and_told_why_in_a_few_words(made, ot
     ben = held(made.authority.parent, "ben")[1]
     strange = held(other.authority.parent, "anna")[0]
     for words, reason, whose in [
-        ((None, pem), "no token", None),
-        (("", pem), "no token", None),
-        ((strange, pem), "unknown token", None),
-        ((token[:-1], pem), "unknown token", None),
-        (("\ud800", pem), "unknown token", None),
+        ((None, pem), "no token", "anna"),
+        (("", pem), "no token", "anna"),
+        ((strange, pem), "unknown token", "anna"),
+        ((token[:-1], None), "unknown token", None),
+        (("\ud800", ben), "unknown token", "ben"),
         ((token, None), "no certificate", "anna"),
         ((token, b""), "no certificate", "anna"),
-        ((token, ben), "token of another certificate", "anna"),
-        ((token, b"-----BEGIN CERTIFICATE-----A-----END CERTIFICATE-----"), "token of another certificate", "anna"),
-        ((token, b"\x30\x82" + pem), "token of another certificate", "anna"),  # ours within another one
+        ((token, ben), "token of another certificate", "ben"),
+        ((token, b"-----BEGIN CERTIFICATE-----A-----END CERTIFICATE-----"), "token of another certificate", None),
+        ((token, b"\x30\x82" + pem), "token of another certificate", None),  # ours within another one
     ]:
         with pytest.raises(Unknown) as refused:
             known.name_of(*words)

@@ -1,18 +1,21 @@
 """The loop of a live run over pretended clients: caps hold, kills undo nothing, and replay gives the same bits."""
 
+import json
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import names_in
 
 from live.pretended_clients import Federation, Pretended
 from sojourn import Trace
 from sojourn.errors import InvalidInput
 from sojourn.experiments.training import train
 from sojourn.learning.run.config import TrainConfig
-from sojourn.live.engine import Joined, Rejected
+from sojourn.live.engine import Joined, Rejected, TaskName
 from sojourn.live.journal import Commit, Journal
 from sojourn.live.run import LiveRun, Settings, built_for
 from sojourn.live.worker import FederationWorker
@@ -92,6 +95,15 @@ def replayed(config: TrainConfig, trace: Trace, folder: Path) -> bytes:
         {"local_steps": 3, "algorithm": "fedbuff(size=2)", "schedule": "linear(end=200)"},
         {"algorithm": "ringleader", "cap": None},
         pytest.param({"algorithm": "ca2fl(size=3)"}, marks=SLOW),
+        {"algorithm": "asgrad", "cap": None},
+        {"algorithm": "asgrad(assignment=pure, wait=3)", "cap": None, "concurrency": 7},
+        pytest.param({"algorithm": "asgrad(assignment=random, wait=4)", "cap": None}, marks=SLOW),
+        {"algorithm": "asgrad(wait=3)", "cap": None},
+        {"algorithm": "aafl", "cap": None, "local_steps": 2},
+        {"algorithm": "fedfix(form=buffered, size=3)", "cap": None, "local_steps": 2},
+        {"algorithm": "fedavg", "cap": None, "local_steps": 2, "concurrency": 7},
+        pytest.param({"algorithm": "fedprox", "cap": None, "local_steps": 2}, marks=SLOW),
+        {"algorithm": "asyncfeded(first=2)", "cap": None, "local_steps": 5},
     ],
     ids=str,
 )
@@ -102,6 +114,7 @@ def test_the_final_model_is_that_of_a_replay_bit_for_bit(config, tmp_path, chang
     assert (tmp_path / "live/model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cap", "tasks"), [("1", 10), ("2", 15), ("3", 20)])
 def test_c_tasks_are_in_flight_and_no_client_holds_more_than_its_cap(config, tmp_path, cap, tasks):
     config = replace(config, cap=cap, concurrency=tasks)
@@ -129,7 +142,17 @@ def kill_after(updates: int):
 
 @pytest.mark.parametrize(
     "algorithm",
-    ["generalized-asyncsgd", "asyncsgd", "fedbuff(size=3)", "fedasync", pytest.param("ringleader", marks=SLOW)],
+    [
+        "generalized-asyncsgd",
+        "asyncsgd",
+        "fedbuff(size=3)",
+        "fedasync",
+        pytest.param("ringleader", marks=SLOW),
+        "asgrad",
+        pytest.param("asgrad(assignment=pure, wait=3)", marks=SLOW),
+        "fedavg",
+        pytest.param("asyncfeded", marks=SLOW),
+    ],
 )
 @pytest.mark.parametrize("every", [pytest.param(1, marks=SLOW), 5, pytest.param(30, marks=SLOW)])
 def test_a_server_killed_again_and_again_loses_nothing_acknowledged_and_applies_nothing_twice(
@@ -152,6 +175,65 @@ def test_a_server_killed_again_and_again_loses_nothing_acknowledged_and_applies_
     assert (folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
 
 
+@pytest.mark.parametrize("every", [1, pytest.param(5, marks=SLOW)])
+def test_a_server_killed_while_its_clients_come_back_after_a_kill_loses_nothing(config, tmp_path, monkeypatch, every):
+    monkeypatch.setattr(EveryFew, "every", every)
+    config = replace(config, cap="2", concurrency=15)
+    federation, folder = clients(config), tmp_path / "live"
+    with run_of(config, folder, federation) as run, pytest.raises(Killed):
+        run.run(threading.Event(), kill_after(50))
+    for events in (0, 1, 9, 2, 12, 5, 0, 30, 7, 18):  # ten clients come back, then their updates
+        with run_of(config, folder, federation, resume=True) as run, pytest.raises(Killed):
+            run.run(threading.Event(), kill_after_events(events))
+    with run_of(config, folder, federation, resume=True) as run:
+        flying = []
+        assert run.run(threading.Event(), lambda one: flying.append(len(one.loop.pending)))
+    assert set(flying[50:]) == {15}
+    trace = Trace.load(folder / "trace.parquet")
+    names = names_in(trace, APPLIED)
+    assert len(set(names)) == len(names) == 200
+    assert set(federation.acknowledged) <= set(names)
+    assert not {name for name, _ in federation.refused} & set(names)
+    assert (folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
+
+
+def kill_after_events(events: int):
+    seen = iter(range(events))
+
+    def look(run: LiveRun) -> None:
+        if next(seen, None) is None:
+            raise Killed
+
+    return look
+
+
+@pytest.mark.slow
+def test_after_a_kill_a_client_with_many_unacknowledged_updates_is_not_told_that_they_were_refused(
+    config, tmp_path, monkeypatch
+):
+    config = replace(config, steps=700)
+    federation, folder = clients(config), tmp_path / "live"
+    with run_of(config, folder, federation) as run, pytest.raises(Killed):
+        run.run(threading.Event(), kill_after(1))
+    monkeypatch.setattr(EveryFew, "every", 400)  # so many updates in one commit
+    with monkeypatch.context() as dead, run_of(config, folder, federation, resume=True) as run:
+        dead.setattr(Commit, "then", property(lambda commit: killed))  # it is on the disk, and nobody has heard of it
+        with pytest.raises(Killed):
+            run.run(threading.Event())
+    held = Counter(name.client for name in federation.kept)
+    assert max(held.values()) > 40
+    monkeypatch.setattr(EveryFew, "every", 1)
+    federation.gap = 0.05  # it takes a while until all are sent again
+    trace = finished(run_of(config, folder, federation, resume=True))
+    applied = set(names_in(trace, APPLIED))
+    assert set(federation.acknowledged) <= applied
+    assert not {name for name, _ in federation.refused} & applied
+
+
+def killed() -> None:
+    raise Killed
+
+
 def nth_of(trace: Trace) -> np.ndarray:
     from sojourn.learning.replay.timeline import _nth
 
@@ -170,6 +252,13 @@ def test_after_a_kill_tasks_that_clients_hold_go_on_and_the_others_are_sent_anew
     assert (ended == DROPPED).sum() == 1
     assert int(trace.client[trace.fate == DROPPED][0]) == gone
     assert (ended == APPLIED).sum() == 200
+
+
+def test_tasks_that_a_crash_has_undone_are_refused_from_the_last_to_the_first(config, tmp_path):
+    federation = clients(config)
+    with run_of(config, tmp_path / "live", federation) as run:
+        run.loop.handle(Joined(3, tuple(TaskName(3, nth, 1) for nth in (4, 5, 6))))
+    assert [name.nth for name, _ in federation.refused] == [6, 5, 4]  # so a client's memory can go back, step by step
 
 
 def test_a_client_that_dies_loses_its_tasks_and_the_others_get_them(config, tmp_path):
@@ -253,6 +342,46 @@ def test_nobody_gets_a_task_before_enough_clients_are_there(config, tmp_path):
         assert 4.0 < run.loop.now < 6.0  # time counts from the first task
 
 
+def test_while_the_first_clients_are_awaited_the_clock_stands_still(config, tmp_path):
+    federation, stop, seen = clients(config), threading.Event(), []
+    federation.clients = [0, 1]
+    run = run_of(config, tmp_path / "live", federation, begin_with=3)
+
+    def look(one: LiveRun) -> None:
+        seen.append((one.engine.now(), one.loop.now))
+        if one.engine.now() > 10:
+            stop.set()
+
+    with run:
+        assert not run.run(stop, look)
+    assert seen[-1][0] > 10
+    assert {now for _, now in seen} == {0.0}
+
+
+def test_a_resumed_run_waits_for_its_clients_and_still_has_all_of_its_time(config, tmp_path):
+    config = replace(config, steps=None, time=20.0)
+    federation, folder, stop, late = clients(config), tmp_path / "live", threading.Event(), []
+    with run_of(config, folder, federation) as run:
+        assert not run.run(stop, lambda one: stop.set() if one.loop.now > 10 else None)
+    everybody, federation.clients, federation.serving, federation.kept = federation.clients, [], {}, {}
+    with run_of(config, folder, federation, resume=True) as run:
+        began = run.engine.now()
+
+        def look(one: LiveRun) -> None:
+            if one.engine.now() < began + 1000:
+                assert one.loop.now == pytest.approx(10.0, abs=1.5)
+            elif not late:
+                late.extend(everybody)
+                for client in everybody:
+                    one.engine._queues[client] = []
+                    one.engine.happen(0.0, Joined(client, ()))
+
+        before = run.server.received
+        assert run.run(threading.Event(), look)
+        assert run.server.received > 1.5 * before
+        assert run.loop.now == pytest.approx(20.0, abs=1.0)
+
+
 def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, tmp_path):
     federation, folder, stop = clients(config), tmp_path / "live", threading.Event()
     with run_of(config, folder, federation) as run:
@@ -265,6 +394,8 @@ def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, 
     assert int(trace.applied.sum()) == 200
     with pytest.raises(InvalidInput, match="is finished"):
         run_of(config, folder, federation, resume=True)
+    with pytest.raises(InvalidInput, match="already holds a run, which is finished; replace it with --overwrite"):
+        run_of(config, folder, federation)
 
 
 def test_a_run_that_cannot_begin_leaves_nothing_behind(config, tmp_path):
@@ -289,15 +420,28 @@ def test_a_run_is_replaced_if_asked_and_files_of_others_stay(config, tmp_path):
     assert (folder / "notes.txt").read_text() == "mine"
 
 
+def test_a_run_that_replaces_another_has_no_plans_and_models_of_it(config, tmp_path):
+    def run(tasks, **how):
+        changed = replace(config, concurrency=tasks, steps=30)
+        finished(LiveRun(changed, folder, lambda *_: Pretended(clients(config)), Settings(replan=1e9), **how))
+        return json.loads((folder / "plans/0/change.json").read_text())["concurrency"]
+
+    folder = tmp_path / "live"
+    assert run(10) == 10
+    (folder / "models").mkdir()  # of the callback checkpoints
+    (folder / "models/model-30.safetensors").touch()
+    assert run(8, overwrite=True) == 8
+    assert not (folder / "models").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"algorithm": "fedavg"}, "works in rounds"),
-        ({"algorithm": "quafl"}, "rounds or periods"),
+        ({"algorithm": "rennala(restart=stop)", "cap": None}, "rennala cancels running tasks"),
+        ({"algorithm": "quafl"}, "quafl interrupts clients at set times, .*; use another method"),
         ({"algorithm": "fedasmu", "cap": None}, "fedasmu breaks if a client forgets"),
         ({"availability": "churn(on=10, off=2)"}, "belongs to simulated runs"),
         ({"steps": None}, "needs an end"),
-        ({"dispatcher": "shuffled", "cap": None}, "dispatches by routed, idle, pure, got shuffled"),
     ],
 )
 def test_what_cannot_run_live_is_refused_with_the_reason(config, tmp_path, changes, why):

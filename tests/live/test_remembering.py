@@ -208,7 +208,8 @@ def test_a_live_run_with_error_feedback_is_its_replay_though_its_clients_began_a
     assert (found.same, found.why) == (True, "")
     assert sorted(client for client, _ in opened.server.forgotten) == [0, 1, 2]
     assert opened.server.unlike == []
-    assert opened.server.tally.bits_up == found.updates * 32 * opened.built.federation.model.size  # what was sent
+    whole = found.updates * 32 * opened.built.federation.model.size
+    assert 0 < opened.server.tally.bits_up < 0.2 * whole  # what was sent
 
 
 def test_a_live_run_with_noise_says_that_its_replay_has_other_noise(tmp_path):

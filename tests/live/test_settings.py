@@ -1,5 +1,7 @@
 """The files of a server and of a client: read, written, and refused where they make no sense."""
 
+from math import inf
+
 import pytest
 
 from sojourn.errors import InvalidInput
@@ -32,6 +34,15 @@ def test_times_have_units_and_flags_override_the_file(tmp_path):
     path.write_text('patience = "2min"\nout = "a"\n[run]\nfleet = "fleet.csv"\ntime = "1h"\n')
     file, config = read_file(ServerFile, path, {"out": "b"}, {})
     assert (file.patience, file.out, config.time) == (120.0, "b", 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"), [("", 604800.0), ('give_up = "10min"', 600.0), ('give_up = "never"', inf)]
+)
+def test_a_client_waits_a_week_for_its_server_unless_its_file_says_otherwise(tmp_path, line, seconds):
+    path = tmp_path / "client.toml"
+    path.write_text(f'clients = ["oslo"]\n{line}\n[run]\nmodel = "mlp"\n')
+    assert read_file(ClientFile, path, {}, {})[0].give_up == seconds
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hosts import Hosts, Link, namespaces
 from processes import SOURCE, free_port, until
 
 from sojourn import Fleet, Trace, fit
+from sojourn.learning.data.digits import digits
 
 PAGE = Path(__file__).parents[2] / "docs" / "live.md"
 SERVER, CLIENTS = "fl.example.org", ("lyon", "oslo")
@@ -66,6 +67,15 @@ def said(place):
     return (place / "said.txt").read_text(errors="replace")
 
 
+def test_the_clients_of_the_page_hold_none_of_the_images_on_which_its_server_evaluates():
+    space = {}
+    exec(blocks()[5], space)  # my_data.py
+    images, labels = space["load"]()
+    held = {one.tobytes() for one in images}
+    assert len(images) == len(labels) > 1000
+    assert not any(one.tobytes() in held for one in digits().test_x)
+
+
 @pytest.mark.slow
 def test_the_pages_path_for_several_machines_works_on_hosts_of_their_own(tmp_path, where):
     keys, fleet, plan, server, serve, data, client, join = blocks()
@@ -89,6 +99,10 @@ def test_the_pages_path_for_several_machines_works_on_hosts_of_their_own(tmp_pat
             until(lambda: "joined" in said(tmp_path / name), LONG, lambda: said(tmp_path / name))  # noqa: B023
         done(serving, machine)
         done(joining, tmp_path / CLIENTS[0])
+        done(hosts.start("server", "sojourn replay live --out replayed > replay.txt", machine, **where), machine)
+    assert "clients that hold data of their own cannot be replayed" in " ".join(
+        (machine / "replay.txt").read_text().split()
+    )
     trace = Trace.load(machine / "live" / "trace.parquet")
     assert trace.metadata["names"] == {"lyon": 0, "oslo": 1}  # although oslo was there first
     assert int(trace.applied.sum()) == UPDATES

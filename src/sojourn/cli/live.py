@@ -133,6 +133,7 @@ def _check_package() -> None:
 def _show(made: "MadeKeys", as_json: bool) -> None:
     """Print what was made, and where each folder has to go."""
     from sojourn.cli.show import plural, print_json, table
+    from sojourn.live.registry import read_entries
 
     if as_json:
         folders = [{"name": name, "folder": str(path)} for name, path in made.clients.items()]
@@ -148,9 +149,13 @@ def _show(made: "MadeKeys", as_json: bool) -> None:
     elif made.clients:
         rows.insert(0, ["server", str(made.server / "clients.json"), f"to the server, {' or '.join(made.hosts)}"])
         notes.append(READ)
-    if not made.clients:
-        notes.append("there are no new clients; add some with --clients, --client or --count")
     title = f"{plural(len(made.clients), 'new client')}, certificates valid until {made.until:%Y-%m-%d}"
+    if made.new_server and not made.clients:
+        title = f"a new certificate of the server, valid until {made.until:%Y-%m-%d}"
+    if made.new_server and read_entries(made.server / "clients.json").keys() > made.clients.keys():
+        notes.append("a running server takes up its new certificate when it is started again with it")
+    elif not made.clients:
+        notes.append("there are no new clients; add some with --clients, --client or --count")
     table(title, ["who", "place", "where it goes"], rows, notes)
 
 

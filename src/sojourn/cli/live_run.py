@@ -126,7 +126,7 @@ def client(
     if as_json:
         print_json({"command": "live client", **counts})
         return
-    say(", ".join(f"{key} {value:,}" for key, value in counts.items()))
+    say(", ".join(f"{key} {value:,}" for key, value in counts.items() if value or key == "tasks"))
 
 
 @takes_keys(*(key for key in keys() if key not in ("trace", "availability", "server_rate", "start")))
@@ -238,6 +238,7 @@ def _run_here(
 
     _say_advised(run)
     opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite)
+    say(f"waiting for {plural(opened.loop.limits.begin_with, 'client')}, which are starting", err=True)
     clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
     with clients as alive:
         _serve("live local", opened, file, _again(file, processes, pace, dashboard), as_json, alive, dashboard)
@@ -373,6 +374,8 @@ def _tell(what: str, facts: Mapping[str, Any]) -> None:
     """Print what a person at the server should know at once; the log has everything."""
     if what in ("refused", "expelled"):
         say(f"{what}: client {facts['client']}: {facts['reason']}", err=True)
+    if what == "turned away":
+        say(f"turned away: {facts['who'] or 'somebody'} at {facts['place']}: {facts['reason']}", err=True)
     if what == "callback":
         say(f"! {facts['reason']}", err=True)
     if what == "plan":

@@ -20,8 +20,8 @@ def replay(
     """Train again along the recorded trace of a live run.
 
     The same tasks are computed from the same models in the same order, so the model is the same to the bit where
-    processor and libraries are. It needs the clients' data: it is for runs whose data this machine has, such as those
-    of `sojourn live local`.
+    processor and libraries are. Clients must have held their parts of the run's own data, as those of
+    `sojourn live local` do: a client's own data is known to nobody else.
 
     Examples:
     - `sojourn replay live/ --out replayed/`
@@ -38,5 +38,5 @@ def replay(
     end = "the model is the recorded one, bit for bit"
     if not found.same:
         end = f"the model differs from the recorded one by {found.difference:.3g} at most"
-        end += f", since {found.why}" if found.why else ""
+        end += f"; {found.why}" if found.why else ""
     say(f"{found.updates:,} updates replayed in {found.folder}: {end}")

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+GIVE_UP = 7 * 86400.0  # seconds that a client waits for a server that does not come back
+
 
 def client(
     address: str,
@@ -22,7 +24,7 @@ def client(
     name: str | None = None,
     keys: str | Path | None = None,
     loss: Callable[..., Any] | None = None,
-    give_up: float | None = None,
+    give_up: float | None = GIVE_UP,
     stop: threading.Event | None = None,
     algorithm: Any = "generalized-asyncsgd",
     wrap: Any = None,
@@ -33,7 +35,8 @@ def client(
     (x, y), a Dataset or a map-style PyTorch dataset, and the local work is done as the server asks. Or give `fit`, a
     training loop of your own: `fit(module, task)` trains the module in place and returns its loss. `name` is the
     client's name (default: that of its certificate), `keys` the folder of its keys, `loss` a function of
-    (module, x, y), `give_up` the seconds without reaching the server after which an error is raised (default: never).
+    (module, x, y), `give_up` the seconds without reaching the server after which an error is raised (default: a week;
+    None = never).
     `algorithm` and `wrap` are the server's, as objects or texts; they matter where clients do something with an update
     before they send it.
     """

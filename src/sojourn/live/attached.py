@@ -15,7 +15,7 @@ from sojourn.live.folder_view import FolderView, view
 from sojourn.live.seen import RECENT, Seen, frame
 from sojourn.shown import quoted
 from sojourn.trace import APPLIED, FATES, IN_FLIGHT, Trace
-from sojourn.watched import RUNNING
+from sojourn.watched import ENDED, RUNNING
 
 
 class Attached(Seen):
@@ -109,7 +109,7 @@ class Attached(Seen):
 
     @property
     def in_flight(self) -> Any:
-        """The tasks in flight, as a pandas DataFrame: client, when it was sent, with which model."""
+        """The tasks in flight, now or when the run ended, as a pandas DataFrame: client, when sent, with what model."""
         mine = self.trace.fate == IN_FLIGHT
         columns = {key: getattr(self.trace, key)[mine] for key in ("client", "dispatched_at", "dispatched_step")}
         return frame({**columns, "age": self.time - columns["dispatched_at"]})
@@ -151,7 +151,7 @@ class Attached(Seen):
         return len(self.present)
 
     def _flying(self) -> int:
-        return int((self.trace.fate == IN_FLIGHT).sum())
+        return 0 if self.state == ENDED else int((self.trace.fate == IN_FLIGHT).sum())
 
 
 def attached(place: str | Path | int) -> Attached | AttachedNumbers:

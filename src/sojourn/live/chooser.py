@@ -2,13 +2,16 @@
 
 `routed` draws by the plan's sampling among present clients that may hold another task; `idle` is the same with a cap of
 1; `pure` gives the next task to the client that has just finished, and otherwise to the one that holds the fewest.
+`shuffled` goes through the clients in a random order. Who is absent when all others have had their turn misses it: then
+a new order begins.
 
 The share that is recorded with a task (`prob`) makes corrections work while clients come and go. Shares are estimated
-from the updates received while a client was present, with a prior worth one update per client; where tasks are routed
-and queue without a cap the share is the sampling itself. While only some clients are present, an update counts for as
-many as there would be in the same time if all were: 1 over the sum of the shares present. Otherwise clients that stayed
-while others were away would seem faster than they are. Shares are scaled so that those of the clients present sum to
-the part Q of the objective's weights that these clients have. So a correction of 1 steps along
+from the updates received while a client was present, with a prior worth one update per client; where tasks queue
+without a cap, the share is the sampling itself (`routed`) or equal for all (`shuffled`). While only some clients are
+present, an update counts for as many as there would be in the same time if all were: 1 over the sum of the shares
+present. Otherwise clients that stayed while others were away would seem faster than they are. Shares are scaled so that
+those of the clients present sum to the part Q of the objective's weights that these clients have. So a correction of 1
+steps along
 
     sum over present clients of (q_i / Q) f_i,
 
@@ -30,9 +33,9 @@ from sojourn.errors import InvalidInput
 from sojourn.learning.storable import check
 from sojourn.plan import Plan
 from sojourn.random import TaskKeys
-from sojourn.types import Floats
+from sojourn.types import Floats, Integers
 
-KNOWN = ("routed", "idle", "pure")
+KNOWN = ("routed", "idle", "pure", "shuffled")
 ADOPTED = 10.0  # worth of the shares that a plan promises for measured speeds, in updates per client
 _UNIT = 2.0**-63
 
@@ -69,7 +72,7 @@ class Chooser:
     prior: Floats
     """Expected share of every client in all updates, if all are present."""
     dispatcher: str = "routed"
-    """Name of the dispatcher: routed, idle or pure."""
+    """Name of the dispatcher: routed, idle, pure or shuffled."""
     seed: int = 0
     """Seed of the draws."""
     present: NDArray[np.bool_] = field(init=False)
@@ -92,12 +95,10 @@ class Chooser:
                 "queue, or give it a dispatch option"
             )
         clients = int(self.plan.count.sum())
-        self._sampling = np.repeat(self.plan.sampling, self.plan.count)
-        cap = np.ones(clients) if self.dispatcher == "idle" else np.repeat(self.plan.cap, self.plan.count)
-        self._cap = np.minimum(cap, self.plan.concurrency).astype(np.int64)
-        self._fixed = self.dispatcher == "routed" and not self.plan.capped
+        sampling, cap = (np.repeat(one, self.plan.count) for one in (self.plan.sampling, self.plan.cap))
+        self._obey(InForce(sampling, cap, self.prior, self.plan.concurrency))
         self._keys = TaskKeys(self.seed)
-        self.present = np.zeros(clients, np.bool_)
+        self.present, self._had = (np.zeros(clients, np.bool_) for _ in range(2))  # had: its turn in this order
         self.held, self.received = (np.zeros(clients, np.int64) for _ in range(2))
         self.missed = np.zeros(clients)
         self._left = np.zeros(clients)  # the total when the client left
@@ -105,13 +106,19 @@ class Chooser:
 
     def adopt(self, plan: InForce) -> None:
         """Follow another plan from now on, and count shares anew."""
-        self._sampling, self.prior, self.worth = plan.sampling, plan.share, ADOPTED
-        cap = np.ones(plan.cap.size) if self.dispatcher == "idle" else plan.cap
-        self._cap = np.minimum(cap, plan.concurrency).astype(np.int64)
-        self._fixed = self.dispatcher == "routed" and not np.isfinite(plan.cap).any()
+        self._obey(plan)
+        self.prior, self.worth = plan.share, ADOPTED
         self._total = 0.0
         for one in (self.received, self.missed, self._left):
             one[:] = 0
+
+    def _obey(self, plan: InForce) -> None:
+        """Take over whom to sample and how much a client may hold, as the dispatcher reads them."""
+        even = self.dispatcher == "shuffled"
+        self._sampling = np.full(plan.cap.size, 1 / plan.cap.size) if even else plan.sampling
+        cap = np.ones(plan.cap.size) if self.dispatcher == "idle" else plan.cap
+        self._cap = np.minimum(cap, plan.concurrency).astype(np.int64)
+        self._fixed = self.dispatcher in ("routed", "shuffled") and not np.isfinite(plan.cap).any()
 
     @property
     def shares(self) -> Floats:
@@ -156,12 +163,27 @@ class Chooser:
         if self.dispatcher == "pure":
             return self._next(finisher)
         room = np.flatnonzero(self.present & (self.held < self._cap))
-        if room.size <= 1:
-            return int(room[0]) if room.size else None
-        edges = np.cumsum(self._sampling[room])
+        if self.dispatcher == "shuffled":
+            return self._turn(room)
+        return self._drawn(room)
+
+    def _drawn(self, among: Integers) -> int | None:
+        """Draw one of these clients by the sampling; None = there is none."""
+        if among.size <= 1:
+            return int(among[0]) if among.size else None
+        edges = np.cumsum(self._sampling[among])
         point = self._keys(0, self.drawn) * _UNIT * edges[-1]
         self.drawn += 1
-        return int(room[min(int(np.searchsorted(edges, point, side="right")), room.size - 1)])
+        return int(among[min(int(np.searchsorted(edges, point, side="right")), among.size - 1)])
+
+    def _turn(self, room: Integers) -> int | None:
+        """Draw one of these clients that has not had its turn; if all have, a new order begins."""
+        if self._had[room].all():
+            self._had[:] = False
+        client = self._drawn(room[~self._had[room]])
+        if client is not None:
+            self._had[client] = True
+        return client
 
     def _next(self, finisher: int | None) -> int | None:
         if finisher is not None and self.present[finisher] and self.held[finisher] < self._cap[finisher]:
@@ -185,7 +207,7 @@ class Chooser:
     def snapshot(self) -> dict[str, Any]:
         """Return the state, as a tree of tensors and numbers; presence is not part of it."""
         left = np.where(self.present, self._total, self._left)
-        arrays = {"received": self.received, "missed": self.missed, "left": left}
+        arrays = {"received": self.received, "missed": self.missed, "left": left, "had": self._had}
         tensors: dict[str, Any] = {key: torch.from_numpy(one.copy()) for key, one in arrays.items()}
         return tensors | {"drawn": self.drawn, "total": self._total}
 
@@ -193,5 +215,8 @@ class Chooser:
         """Take over the state of a snapshot; nobody is present, and nobody holds a task."""
         check(tree, {"received": Tensor, "missed": Tensor, "left": Tensor, "drawn": int, "total": float})
         self.drawn, self._total = tree["drawn"], tree["total"]
+        if "had" in tree:  # older checkpoints do not have it
+            check(tree, {"had": Tensor})
+            self._had[:] = tree["had"].numpy()
         for key, mine in (("received", self.received), ("missed", self.missed), ("left", self._left)):
             mine[:] = tree[key].numpy()

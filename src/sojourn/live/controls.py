@@ -15,11 +15,14 @@ class Controls:
         """Whether the plan is to be worked out again."""
         self.stopping = threading.Event()
         """Set to stop the run; `hear` replaces it by the event of who runs the loop."""
-        self.never_replans: str | None = "this run keeps its plan; start it with --replan 10min to change that"
+        self.never_replans: str | None = (
+            "this run keeps the policy that it was given; a run follows its fleet if it is given none, or is started "
+            "with --replan 10min"
+        )
         """Why the plan cannot be worked out again; None = it can."""
 
     def pause(self) -> None:
-        """Send no new tasks; those in flight come back. The clock of the run goes on."""
+        """Send no new tasks; those in flight come back, and then the clock of the run stands still."""
         self.paused = True
 
     def go_on(self) -> None:

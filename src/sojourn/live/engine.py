@@ -91,7 +91,7 @@ class Arrived(NamedTuple):
     at: float
     """The engine's clock when all of it was there, in seconds."""
     size: int = 0
-    """Bytes of the update."""
+    """Bytes of the update on its way; 0 = not known."""
 
 
 class Rejected(NamedTuple):
@@ -105,7 +105,20 @@ class Rejected(NamedTuple):
     """Why, in a few words."""
 
 
-Event = Joined | Left | Pulled | Arrived | Rejected
+class TurnedAway(NamedTuple):
+    """Somebody was not let in, and has been told; no task and no client of the run is touched by it."""
+
+    who: str
+    """Name of the client that it is by its certificate, or that it says it is; empty = nobody knows."""
+    place: str
+    """The address that it called from."""
+    reason: str
+    """Why, in a few words."""
+    unsaid: int = 0
+    """How many others were turned away since the last such event, without an event of their own."""
+
+
+Event = Joined | Left | Pulled | Arrived | Rejected | TurnedAway
 
 
 class Work(NamedTuple):

@@ -12,29 +12,29 @@ had not fetched it yet when it left, or when the server was started again); or i
 """
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isnan, nan, nextafter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from sojourn.errors import UnreadableFile
-from sojourn.learning.algorithms.base import Sent
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server import Diverged, Pinned, Server
 from sojourn.learning.replay.timeline import Ended
-from sojourn.learning.storable import check
+from sojourn.live.batches import Batches
 from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.controls import Controls
-from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName
+from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName, TurnedAway
+from sojourn.live.faults import Faults
+from sojourn.live.flying import Flying, row_of, service_of, waiting
 from sojourn.live.follower import Follower, Moment
 from sojourn.live.journal import ROW, Commit, Journal
+from sojourn.live.loop_state import snapshot
 from sojourn.live.patience import Patience
 from sojourn.live.planner import Found
+from sojourn.live.recent import Recent
+from sojourn.live.run_clock import RunClock
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
 from sojourn.types import Floats
 
@@ -42,31 +42,7 @@ Report = Callable[[str, Mapping[str, Any]], None]
 """Called with the name of what happened and facts about it."""
 IDLE = 0.5  # seconds to wait for an event if nothing else is due
 LOOK = 0.25  # seconds between two looks at who takes too long
-RECENT = 4096  # ended tasks that are remembered, to answer repeated messages, besides those not committed
-EACH = 3, 32  # of these, per client: at least and at most; a client may hear of its updates several tasks later
 LATE, UNKNOWN = "it came too late", "the server does not know this task"
-REMEMBERED = 1000  # refusals that the trace keeps with their reasons
-
-
-class Flying(NamedTuple):
-    """A task in flight."""
-
-    name: TaskName
-    """Its name."""
-    sent: Sent
-    """What it carries; after a restart the model is gone, and only its version is known."""
-    dispatched_at: float
-    """Time of dispatch."""
-    dispatched_step: int
-    """Number of updates in its model."""
-    prob: float
-    """The client's share as believed at dispatch."""
-    pulled_at: float = nan
-    """Time at which the client received it; NaN = not yet, or before a restart."""
-    deadline: float = inf
-    """Time at which it is given up."""
-    known: bool = True
-    """False after a restart, until the client says that it has the task."""
 
 
 @dataclass
@@ -81,20 +57,6 @@ class Limits:
     """Clients that must be present before the first task is sent."""
     strikes: int = 3
     """Refused messages in a row after which a client is expelled."""
-
-
-@dataclass
-class Faults:
-    """What went wrong so far, by kind; refusals with their reasons."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    """Numbers: lost, dropped, refused, late, timeouts, expelled."""
-    refusals: list[dict[str, Any]] = field(default_factory=list)
-    """The first refusals: time, client, nth, reason."""
-    strikes: Counter[int] = field(default_factory=Counter)
-    """Refusals in a row, by client."""
-    expelled: dict[int, str] = field(default_factory=dict)
-    """Clients that are admitted no more, and why."""
 
 
 class Loop:
@@ -112,6 +74,7 @@ class Loop:
         epoch: int = 1,
         report: Report | None = None,
         follower: Follower | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.server, self.local, self.engine, self.chooser = server, local, engine, chooser
         self.journal, self.limits, self.patience, self.epoch = journal, limits, patience, epoch
@@ -120,7 +83,7 @@ class Loop:
         self.faults = Faults()
         self.names: dict[str, int] = {}
         self.resumes: list[dict[str, Any]] = []
-        self.follower = follower
+        self.follower, self.batches = follower, batches or Batches()
         self.controls = Controls()
         self._paused = False
         if follower is not None:
@@ -129,28 +92,30 @@ class Loop:
         """The plans so far: when each took effect, and what it promises; empty = the plan never changes."""
         self.force: InForce | None = None  # None = the plan of the beginning
         self._report = report or (lambda what, facts: None)
-        self._sent = np.zeros(server.fleet.clients, np.int64)
+        self.sent = np.zeros(server.fleet.clients, np.int64)
         self._rows: list[tuple[Any, ...]] = []
         self._safe: list[TaskName] = []
-        self._recent: dict[int, list[tuple[TaskName, int]]] = {}
-        self._remembered = min(max(EACH[0], RECENT // server.fleet.clients), EACH[1])
-        self._ended: Counter[int] = Counter()  # tasks that ended since the last commit, by client
-        self._zero = engine.now()
+        self.recent = Recent(server.fleet.clients)
+        self.clock = RunClock(engine.now)
+        self.clock.set(0.0)
+        self.clock.hold()
+        self.waiting = True
+        """Whether the clients that are needed to begin, or after a restart the first one, are still to come."""
         self._looked = 0.0
-        self._latest = 0.0
-        self._begun = False
+        self.latest = 0.0
+        self.begun = False
         self._changed = True
-        self._begin: float | None = None  # when the first task was sent; time counts from there
+        self.begin: float | None = None  # when the first task was sent; time counts from there
 
     @property
     def now(self) -> float:
-        """Seconds that the run has been going; the time that the server was down does not count."""
-        return self.engine.now() - self._zero
+        """Seconds that the run has been going; times without a server, or in a pause without tasks, do not count."""
+        return self.clock.now
 
     @property
     def done(self) -> bool:
         """Whether the run has reached its end."""
-        return self.server.received >= self.limits.updates or (self._begun and self.now >= self.limits.time)
+        return self.server.received >= self.limits.updates or (self.begun and self.now >= self.limits.time)
 
     def run(self, stop: threading.Event, watch: Callable[[], None] | None = None) -> bool:
         """Run until the end, or until `stop` is set; return whether the end was reached.
@@ -183,6 +148,8 @@ class Loop:
                 self._left(client, reason)
             case Rejected(client, name, reason):
                 self._rejected(client, name, reason)
+            case TurnedAway():
+                self._report("turned away", event._asdict())
         return None
 
     def commit(self) -> None:
@@ -196,6 +163,10 @@ class Loop:
         if self.controls.paused != self._paused:
             self._paused = self.controls.paused
             self._report("paused" if self._paused else "went on", {"received": self.server.received})
+        if self.waiting or (self._paused and not self.pending):
+            self.clock.hold()
+        elif not self._paused:
+            self.clock.go_on()
         if self.controls.planning and self.follower is not None:
             self.controls.planning = False
             self.follower.ask()
@@ -204,7 +175,7 @@ class Loop:
 
     def _follow(self) -> None:
         """Learn whether there is a new plan, and let it take effect."""
-        if self.follower is None or not self._begun:
+        if self.follower is None or not self.begun:
             return
         time, updates = self.limits.time - self.now, self.limits.updates - self.server.received
         moment = Moment(self.now, self.server.received, self.chooser.present, self._ages, max(time, 0.0), updates)
@@ -215,7 +186,7 @@ class Loop:
     def adopt(self, found: Found, reason: str) -> None:
         """Send all further tasks under a new plan."""
         assert self.follower is not None
-        at = self._latest = max(self.now, self._latest)
+        at = self.latest = max(self.now, self.latest)
         entry = {
             "time": at,
             "step": self.server.received,
@@ -229,18 +200,19 @@ class Loop:
         }
         self.follower.keep(len(self.plans), found, entry)
         self.plans.append(entry)
-        self._take_up(found.force)
+        self.take_up(found.force)
         self._changed = True
         self._report("plan", {"number": len(self.plans) - 1, **entry})
 
-    def _take_up(self, force: InForce) -> None:
+    def take_up(self, force: InForce) -> None:
+        """Let a plan be in force."""
         self.force, self.concurrency = force, force.concurrency
         self.chooser.adopt(force)
         self.server.correction.follow(self.plans)
 
     def _ages(self) -> Floats:
         """Return how long each client has had the task in its hands; 0 = it has none."""
-        ages = np.zeros(self._sent.size)
+        ages = np.zeros(self.sent.size)
         for one in self.pending.values():
             if not isnan(one.pulled_at):
                 ages[one.name.client] = max(ages[one.name.client], self.now - one.pulled_at)
@@ -249,29 +221,32 @@ class Loop:
     # tasks out
 
     def _fill(self, finisher: int | None) -> None:
-        """Send tasks until C are in flight, or no client present has room."""
+        """Send tasks until C are in flight, or as many as a batch still needs, or no client present has room."""
+        if finisher is not None:
+            self.batches.returned.append(finisher)
         if self._paused:
             return
-        if not self._begun:
+        if not self.begun:
             if int(self.chooser.present.sum()) < self.limits.begin_with:
                 return
-            self._begun, self._zero = True, self.engine.now() - (self._begin or 0.0)
-        while len(self.pending) < self.concurrency:
-            client = self.chooser.choose(finisher)
-            finisher = None
+            self.begun, self.waiting = True, False
+            self.clock.set(self.begin or 0.0)
+        while len(self.pending) < self.batches.tasks(self.server.received, self.concurrency):
+            client = self.chooser.choose(self.batches.next())
             if client is None:
-                return
+                break
             self._send(client)
+        self.batches.sent(self.server.received)
 
     def _send(self, client: int) -> None:
-        at, step = max(self.now, nextafter(self._latest, inf)), self.server.received
-        self._latest = at  # no two tasks are sent at the same time, so that their order can be read from the trace
-        name = TaskName(client, int(self._sent[client]), self.epoch)
-        self._sent[client] += 1
+        at, step = max(self.now, nextafter(self.latest, inf)), self.server.received
+        self.latest = at  # no two tasks are sent at the same time, so that their order can be read from the trace
+        name = TaskName(client, int(self.sent[client]), self.epoch)
+        self.sent[client] += 1
         pinned: Pinned = self.server.send((client, name.nth))
         self.pending[client, name.nth] = Flying(name, pinned.sent, at, step, self.chooser.share(client))
         self.chooser.take(client)
-        steps = 0 if self.local.epochs is not None else self.local.steps
+        steps = self.server.steps_for(client) or (0 if self.local.epochs is not None else self.local.steps)
         step_size = self.local.step_size_at(step, at)
         version = pinned.sent.version
         self.engine.offer(Offer(name, pinned.sent.params, pinned.stats, step, step_size, steps, version))
@@ -280,7 +255,7 @@ class Loop:
     def _pulled(self, name: TaskName, at: float) -> None:
         flying = self._flying(name)
         if flying is not None:
-            begun = at - self._zero
+            begun = self.clock.at(at)
             deadline = begun + self.patience.of(name.client)
             self.pending[name.client, name.nth] = flying._replace(pulled_at=begun, deadline=deadline)
 
@@ -292,7 +267,7 @@ class Loop:
             self._unexpected(event)
             return None
         at = self.now
-        began, ended = _service(flying, event, event.at - self._zero)
+        began, ended = service_of(flying, event, self.clock.at(event.at))
         task = Ended(
             name=(name.client, name.nth),
             applied=True,
@@ -302,16 +277,16 @@ class Loop:
             dispatched_at=flying.dispatched_at,
             prob=flying.prob,
             work=event.update.steps,
-            closes=False,
+            closes=self.batches.closes(self.server.received),
         )
         try:
-            self.server.receive(task, flying.sent, event.update)
+            self.server.receive(task, flying.sent, event.update._replace(bits=8 * event.size or None))
         except Diverged:
             self._refuse(flying, "its numbers are too large")
             return name.client
         self.patience.note(name.client, event.held if isnan(flying.pulled_at) else at - flying.pulled_at)
         if self.follower is not None:
-            travel = event.at - self._zero - flying.pulled_at - event.held
+            travel = self.clock.at(event.at) - flying.pulled_at - event.held
             self.follower.note(name.client, event.service, max(0.0, travel) if not isnan(travel) else nan)
         self.faults.strikes.pop(name.client, None)
         self._end(flying, APPLIED, began, ended, at, task.step, task.work)
@@ -321,10 +296,9 @@ class Loop:
     def _unexpected(self, event: Arrived) -> None:
         """Answer an update that nobody waits for: repeated, late, or of a task that a crash has undone."""
         name = event.name
-        fate = next((fate for one, fate in self._recent.get(name.client, []) if one == name), None)
+        fate = self.recent.fate(name)
         if fate == APPLIED:
-            self._safe.append(name)  # the commit that has it may not be on the disk yet
-            self._changed = True
+            self._acknowledge_again(name)
             return
         self.patience.note(name.client, event.held)
         if self.follower is not None:
@@ -350,22 +324,15 @@ class Loop:
 
     def _strike(self, client: int, nth: int, reason: str) -> None:
         self._note_refusal(client, nth, reason)
-        self.faults.strikes[client] += 1
-        if self.faults.strikes[client] >= self.limits.strikes:
-            self.faults.counts["expelled"] += client not in self.faults.expelled
-            why = f"{self.faults.strikes[client]} messages in a row were refused; last: {reason}"
-            self.faults.expelled[client] = why
+        why = self.faults.strike(client, reason, self.limits.strikes)
+        if why is not None:
             self._report("expelled", {"client": client, "reason": reason})
             self.engine.expel(client, why)
             self._left(client, "expelled")
 
     def _note_refusal(self, client: int, nth: int, reason: str) -> None:
-        facts = {"time": round(self.now, 6), "client": client, "nth": nth, "reason": reason}
-        self.faults.counts["refused"] += 1
-        if len(self.faults.refusals) < REMEMBERED:
-            self.faults.refusals.append(facts)
         self._changed = True
-        self._report("refused", facts)
+        self._report("refused", self.faults.note_refusal(self.now, client, nth, reason))
 
     # clients
 
@@ -375,22 +342,33 @@ class Loop:
             return
         self.names, self._changed = dict(getattr(self.engine, "names", self.names)), True
         self.chooser.arrive(client)
+        if self.begun and self.waiting:
+            self.waiting = False
+            self.clock.go_on()
         for flying in self._of(client):
             if flying.name in held:
                 deadline = self.now + self.patience.of(client)
                 self.pending[client, flying.name.nth] = flying._replace(known=True, deadline=deadline)
-            elif not _waiting(flying):
+            elif not waiting(flying):
                 self._lose(flying, DROPPED if not flying.known else LOST, "its client does not have it")
-        recent = dict(self._recent.get(client, []))
-        for name in held:
-            if self._flying(name) is None and recent.get(name) != APPLIED:
-                self.engine.refuse(name, LATE if name in recent else UNKNOWN)
+        for name in reversed(event.held):  # the last first: a client that remembers undoes its tasks in this order
+            fate = self.recent.fate(name)
+            if self._flying(name) is None and fate == APPLIED:
+                self._acknowledge_again(name)
+            elif self._flying(name) is None:
+                self.engine.refuse(name, UNKNOWN if fate is None else LATE)
         self._report("joined", {"client": client, "present": int(self.chooser.present.sum())})
+
+    def _acknowledge_again(self, name: TaskName) -> None:
+        """Tell a client that its update was applied, and until then remember it like one that has just ended."""
+        self.recent.add(name, APPLIED)
+        self._safe.append(name)  # the commit that has it may not be on the disk yet
+        self._changed = True
 
     def _left(self, client: int, reason: str) -> None:
         self.chooser.depart(client)
         for flying in self._of(client):
-            self._lose(flying, DROPPED if _waiting(flying) else LOST, reason)
+            self._lose(flying, DROPPED if waiting(flying) else LOST, reason)
         self._report("left", {"client": client, "reason": reason, "present": int(self.chooser.present.sum())})
 
     def _back(self, client: int) -> None:
@@ -407,11 +385,11 @@ class Loop:
             if self._flying(flying.name) is None:
                 continue  # it went with another task of its client
             self.faults.counts["timeouts"] += 1
-            self._lose(flying, DROPPED if _waiting(flying) else LOST, "it took too long")
+            self._lose(flying, DROPPED if waiting(flying) else LOST, "it took too long")
             self.chooser.depart(flying.name.client)
-            for waiting in filter(_waiting, self._of(flying.name.client)):
-                self._lose(waiting, DROPPED, "its client took too long with another")
-        if self._begun:
+            for another in filter(waiting, self._of(flying.name.client)):
+                self._lose(another, DROPPED, "its client took too long with another")
+        if self.begun:
             self._set_deadlines()
 
     def _set_deadlines(self) -> None:
@@ -437,9 +415,8 @@ class Loop:
         client, nth, _ = flying.name
         del self.pending[client, nth]
         self.chooser.release(client, used=fate == APPLIED)
-        self._recent.setdefault(client, []).append((flying.name, fate))
-        self._ended[client] += 1
-        self._rows.append(_row(flying, began, ended, at, step, work, fate))
+        self.recent.add(flying.name, fate)
+        self._rows.append(row_of(flying, began, ended, at, step, work, fate))
         self._changed = True
 
     def _of(self, client: int) -> list[Flying]:
@@ -464,120 +441,16 @@ class Loop:
         rows, self._rows = np.array(self._rows, ROW).tobytes(), []
         safe, self._safe = self._safe, []
         self._changed = False
-        self.journal.commit(Commit(rows, self.snapshot(), lambda: self.engine.acknowledge(safe)))
-        for client, many in self._ended.items():  # of others their clients may not have heard yet
-            self._recent[client] = self._recent[client][-self._remembered - many :]
-        self._ended.clear()
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return everything but the rows, as a tree of tensors and plain values."""
-        flying = list(self.pending.values())
-        table = [[*one.name, one.sent.version, one.dispatched_step] for one in flying]
-        times = [[one.dispatched_at, one.prob] for one in flying]
-        recent = [[*name, fate] for mine in self._recent.values() for name, fate in mine]
-        return {
-            "server": self.server.snapshot(),
-            "chooser": self.chooser.snapshot(),
-            "epoch": self.epoch,
-            "time": self.now if self._begun else 0.0,
-            "sent": torch.from_numpy(self._sent.copy()),
-            "flying": _tensor(table, np.int64, 5),
-            "flying_at": _tensor(times, np.float64, 2),
-            "recent": _tensor(recent, np.int64, 4),
-            "faults": dict(self.faults.counts),
-            "refusals": tuple(dict(one) for one in self.faults.refusals),
-            "expelled": dict(self.faults.expelled),
-            "names": dict(self.names),
-            "resumes": tuple(dict(one) for one in self.resumes),
-            "plans": tuple(dict(one) for one in self.plans),
-            "force": None if self.force is None else _stored(self.force),
-            "following": None if self.follower is None else self.follower.snapshot(),
-        }
-
-    def restore(self, tree: dict[str, Any]) -> None:
-        """Go on where a snapshot was taken: with its tasks in flight, but with no client present yet."""
-        check(tree, {"server": dict[str, Any], "chooser": dict[str, Any], "epoch": int, "time": float, "sent": Tensor})
-        check(tree, {"flying": Tensor, "flying_at": Tensor, "recent": Tensor, "faults": dict[str, int]})
-        if len(tree["sent"]) != self._sent.size:
-            raise UnreadableFile("the checkpoint does not belong to this run: its fleet has other clients")
-        self.server.restore(tree["server"])
-        self._restore_plan(tree)
-        self.chooser.restore(tree["chooser"])
-        self.epoch = tree["epoch"] + 1
-        self._sent[:] = tree["sent"].numpy()
-        self._begin, self._latest = tree["time"], max(tree["time"], *tree["flying_at"][:, 0].tolist(), 0.0)
-        self.names, self.resumes = dict(tree["names"]), [dict(one) for one in tree["resumes"]]
-        self.faults.counts, self.faults.refusals = Counter(tree["faults"]), [dict(one) for one in tree["refusals"]]
-        self.faults.expelled = dict(tree.get("expelled", {}))
-        for client, why in self.faults.expelled.items():
-            self.engine.expel(client, why)
-        for client, nth, epoch, fate in tree["recent"].tolist():
-            self._recent.setdefault(client, []).append((TaskName(client, nth, epoch), fate))
-        nothing = self.server.params.new_empty(0)
-        for (client, nth, epoch, version, step), (at, prob) in zip(
-            tree["flying"].tolist(), tree["flying_at"].tolist(), strict=True
-        ):
-            name = TaskName(client, nth, epoch)
-            self.pending[client, nth] = Flying(name, Sent(nothing, version), at, step, prob, known=False)
-            self.chooser.take(client)
-        self._zero, self._begun = self.engine.now() - tree["time"], bool(self._sent.any())
-        self.resumes.append({"step": self.server.received, "time": tree["time"], "epoch": self.epoch})
-        if getattr(self.server.algorithm, "needs_sent", True):
-            self.drop_all("its model is gone with the server that sent it")
+        self.journal.commit(Commit(rows, snapshot(self), lambda: self.engine.acknowledge(safe)))
+        self.recent.committed()
 
     def drop_all(self, reason: str) -> None:
         """Drop the tasks in flight of earlier servers; others will be sent."""
         for flying in list(self.pending.values()):
             self._lose(flying, DROPPED, reason)
-        self._ended.clear()
-
-    def _restore_plan(self, tree: dict[str, Any]) -> None:
-        """Go on with the plan in force, and with what is known of the clients; older checkpoints have neither."""
-        if tree.get("plans"):
-            check(tree, {"plans": tuple[dict[str, Any], ...]})
-            self.plans = [dict(one) for one in tree["plans"]]
-        if tree.get("force") is not None:
-            check(tree["force"], {"sampling": Tensor, "cap": Tensor, "share": Tensor, "concurrency": int})
-            sampling, cap, share = (tree["force"][key].numpy().copy() for key in InForce._fields[:3])
-            self._take_up(InForce(sampling, cap, share, tree["force"]["concurrency"]))
-        if self.follower is not None and tree.get("following") is not None:
-            self.follower.restore(tree["following"], self.force, self.plans[-1])
+        self.recent.settle()
 
     def in_flight(self) -> bytes:
         """Return the rows of the tasks in flight."""
-        rows = [_row(one, one.pulled_at, nan, nan, -1, 0, IN_FLIGHT) for one in self.pending.values()]
+        rows = [row_of(one, one.pulled_at, nan, nan, -1, 0, IN_FLIGHT) for one in self.pending.values()]
         return np.array(rows, ROW).tobytes()
-
-
-def _tensor(rows: list[list[Any]], kind: type, columns: int) -> Tensor:
-    """Return a table as a tensor; by way of NumPy, which reads lists ten times as fast."""
-    return torch.from_numpy(np.array(rows, kind).reshape(-1, columns))
-
-
-def _stored(force: InForce) -> dict[str, Any]:
-    arrays = {key: torch.from_numpy(getattr(force, key).copy()) for key in InForce._fields[:3]}
-    return {**arrays, "concurrency": force.concurrency}
-
-
-def _waiting(flying: Flying) -> bool:
-    """Whether a task waits in the engine's queue: its client has not fetched it yet."""
-    return flying.known and isnan(flying.pulled_at)
-
-
-def _service(flying: Flying, event: Arrived, at: float) -> tuple[float, float]:
-    """Return when the client began and ended the service, on the server's clock.
-
-    The client says how long it held the task and how long it worked. What remains of the time since it received the
-    task is travel, half of it each way; what it held without working was waiting, before the service.
-    """
-    travel = 0.0 if isnan(flying.pulled_at) else max(0.0, at - flying.pulled_at - event.held)
-    ended = at - travel / 2
-    return max(flying.dispatched_at, ended - event.service), ended
-
-
-def _row(
-    flying: Flying, began: float, ended: float, at: float, step: int, work: int, fate: int
-) -> tuple[int | float, ...]:
-    """Return a row of the trace, in the order of its columns."""
-    client, dispatched = flying.name.client, flying.dispatched_at
-    return (client, flying.prob, dispatched, began, ended, at, flying.dispatched_step, step, work, fate)

@@ -3,11 +3,12 @@
 from pathlib import Path
 from shutil import rmtree
 
+from sojourn.callbacks.callback import KEPT
 from sojourn.files import writing
 
 FILES = ("config.json", "summary.json", "trace.parquet", "model.safetensors", "metrics.csv", "rows.bin")
 LOGS = ("log.jsonl*", "clients-*.log")
-CHECKPOINTS = "checkpoints"
+FOLDERS = ("checkpoints", "plans", *KEPT)
 
 
 def remove_old_run(folder: Path) -> None:
@@ -17,4 +18,5 @@ def remove_old_run(folder: Path) -> None:
     with writing(folder, "to"):
         for one in (*(folder / name for name in FILES), *(one for logs in LOGS for one in folder.glob(logs))):
             one.unlink(missing_ok=True)
-        rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        for name in FOLDERS:
+            rmtree(folder / name, ignore_errors=True)

@@ -153,7 +153,7 @@ class Planner:
         if self.landscape is not None:
             found = self._advised(now.fleet, left)
         elif said.nothing:
-            found = robust(now.fleet)
+            found = robust(now.fleet, Wishes(cap=1))  # clients fetch one task at a time, as they began
         else:
             found = plan_of(now.fleet, said.sampling, None, said.concurrency, said.cap, said.correction)
         return replace(found, schedule=given.schedule, **fixed)  # type: ignore[arg-type]

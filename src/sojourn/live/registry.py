@@ -40,7 +40,7 @@ class Unknown(SojournError):
     def __init__(self, reason: str, client: str | None = None) -> None:
         super().__init__(reason)
         self.client = client
-        """Name of the client whose token it was; None = it was nobody's."""
+        """Name of the client whose certificate it was, or without one, whose token; None = it was nobody's."""
 
 
 class Entry(NamedTuple):
@@ -70,26 +70,34 @@ class Registry:
         self._looking = Lock()
         self._look_at = monotonic() + PAUSE
         self._stamp = _stamp(self.path)
-        self._clients = _by_token(read_entries(self.path))
+        self._take(read_entries(self.path))
 
     def name_of(self, token: str | None, certificate: bytes | None) -> str:
         """Return the name of the client with this token and this certificate (PEM or DER), or raise an Unknown."""
         if monotonic() >= self._look_at:
             self._look()
         if not token:
-            raise Unknown("no token")
+            raise Unknown("no token", self._owner(certificate))
         hashed = token_hash(token)
         name, entry = self._clients.get(hashed, ("", None))
         if entry is None or not compare_digest(hashed, entry.token_sha256):
-            raise Unknown("unknown token")
+            raise Unknown("unknown token", self._owner(certificate))
         if entry.revoked:
-            raise Unknown("revoked", name)
+            raise Unknown("revoked", self._owner(certificate) or name)
         if entry.certificate_sha256 is not None:
             if not certificate:
                 raise Unknown("no certificate", name)
             if not compare_digest(fingerprint(certificate), entry.certificate_sha256):
-                raise Unknown("token of another certificate", name)
+                raise Unknown("token of another certificate", self._owner(certificate))
         return name
+
+    def _owner(self, certificate: bytes | None) -> str | None:
+        """Return the name of the client that a certificate was made for; None = of nobody that is known."""
+        return self._owners.get(fingerprint(certificate)) if certificate else None
+
+    def _take(self, entries: Entries) -> None:
+        self._clients = _by_token(entries)
+        self._owners = {entry.certificate_sha256: name for name, entry in entries.items()}
 
     def _look(self) -> None:
         """Read the file again if it has changed; one thread looks, others go on with what is known."""
@@ -99,7 +107,7 @@ class Registry:
             self._look_at = monotonic() + PAUSE
             stamp = _stamp(self.path)
             if stamp is None or stamp != self._stamp or self.problem is not None:
-                self._clients = _by_token(read_entries(self.path))
+                self._take(read_entries(self.path))
                 self._stamp, self.problem = stamp, None
         except SojournError as error:
             self.problem = str(error)

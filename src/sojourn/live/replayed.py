@@ -16,6 +16,11 @@ from sojourn.live.server import inexact
 from sojourn.schedule import ended
 from sojourn.trace import Trace
 
+ELSEWHERE = (  # what a server does not know of its clients
+    "a replay has the examples of the run's own data and partition, so clients that hold data of their own cannot be "
+    "replayed, and it rounds as this machine does"
+)
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -30,13 +35,15 @@ class Replayed:
     difference: float
     """Largest difference of a parameter from the recorded model."""
     why: str = ""
-    """Why the model cannot be the same, as the trace says; empty = it can."""
+    """Why the model cannot be the same, as the trace says, or why it may differ; empty = it is the same."""
 
 
 def replay_run(place: str | Path, out: str | Path, trust: bool = False) -> Replayed:
     """Train along the trace of a finished live run, which is given by its folder or its trace file."""
     folder = Path(place).parent if Path(place).is_file() else Path(place)
     path = folder / "trace.parquet"
+    if not Path(place).exists():
+        raise UnreadableFile(f"{place} does not exist; name the folder of a live run, or its trace.parquet")
     if not path.exists():
         state = "is not finished; go on with --resume" if (folder / CHECKPOINTS).exists() else "has no trace.parquet"
         raise UnreadableFile(f"the run in {folder} {state}")
@@ -46,7 +53,8 @@ def replay_run(place: str | Path, out: str | Path, trust: bool = False) -> Repla
         )
     trace = Trace.load(path)
     train(along(config_of(folder, trust=trust)), out, trace=trace)
-    return replace(_compared(folder, Path(out), int(trace.applied.sum())), why=inexact(trace.metadata))
+    found = _compared(folder, Path(out), int(trace.applied.sum()))
+    return replace(found, why=inexact(trace.metadata) or ("" if found.same else ELSEWHERE))
 
 
 def along(config: TrainConfig) -> TrainConfig:

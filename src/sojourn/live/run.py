@@ -38,6 +38,7 @@ from sojourn.learning.run.metrics import Metrics, read_metrics
 from sojourn.learning.run.run_config import facts_of
 from sojourn.learning.run.trainer import examples_of, identity, versions
 from sojourn.learning.wrappers.wrapped import columns_of, wrappers_of
+from sojourn.live.batches import Batches
 from sojourn.live.believed import Told
 from sojourn.live.chooser import Chooser
 from sojourn.live.engine import Engine, Work
@@ -45,12 +46,14 @@ from sojourn.live.follower import Follower
 from sojourn.live.journal import LEAST, Journal
 from sojourn.live.log import Log
 from sojourn.live.loop import Limits, Loop
+from sojourn.live.loop_state import restore
 from sojourn.live.old_run import remove_old_run
 from sojourn.live.patience import Patience
 from sojourn.live.plan_folder import PlanFolder
 from sojourn.live.planner import Planner, Said
 from sojourn.live.remembering import client_side
 from sojourn.live.server import LiveServer
+from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.expected import expected
 from sojourn.timing.shares import as_dispatched, as_served, exact_shares
@@ -131,6 +134,7 @@ class LiveRun:
             if not resumed:
                 facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
                 facts["examples"] = examples_of(self.built)
+                facts["advised"] = self._following[0].nothing
                 write_json(self.folder / "config.json", facts, "configuration")
             try:
                 self._begin(connect, self.journal.open())
@@ -168,11 +172,12 @@ class LiveRun:
             epoch,
             self._note,
             follower,
+            Batches(batch_of(built)),
         )
         if follower is not None:
             self.loop.plans = [PlanFolder(self.folder).first(built, self.server.correction, follower.planner.first())]
         if tree is not None:
-            self.loop.restore(tree)
+            restore(self.loop, tree)
             PlanFolder(self.folder).forget(len(self.loop.plans))
             if getattr(self.engine, "forgets", False):
                 self.loop.drop_all("its client has ended with the server that sent it")
@@ -191,6 +196,11 @@ class LiveRun:
         """Return what follows the fleet, if the run is to be planned again; it is closed with the run."""
         if self.settings.replan is None:
             return None
+        if not self.built.scenario.dispatcher.queued:
+            raise InvalidInput(
+                f"replan needs a method whose tasks queue, in {self.built.algorithm.name} updates wait for each other; "
+                "leave replan out"
+            )
         said, landscape, pool = self._following
         made = Follower(Planner(self.built, told_of(self.built), said, landscape), self.settings.replan, pool)
         made.keep = PlanFolder(self.folder).keep
@@ -260,8 +270,10 @@ class LiveRun:
             remove_old_run(self.folder)
             return False
         if not resume:
+            finished = (self.folder / "summary.json").exists()
+            way = "which is finished; " if finished else "continue it with --resume (resume=True in Python), "
             raise InvalidInput(
-                f"the folder {self.folder} already holds a run; continue it with --resume (resume=True in Python), "
+                f"the folder {self.folder} already holds a run{', ' if finished else '; '}{way}"
                 "replace it with --overwrite (overwrite=True), or name another folder"
             )
         if (self.folder / "summary.json").exists():
@@ -340,6 +352,7 @@ class LiveRun:
             "refusals": faults.refusals,
             "names": dict(self.loop.names),
             **self.server.facts,
+            **({"batch": batch_of(built)} if batch_of(built) else {}),
             **({"plans": self.loop.plans} if self.loop.plans else {}),
         }
 
@@ -373,39 +386,43 @@ def check_algorithm(built: Built) -> None:
     """Refuse an algorithm that cannot run live, and say why."""
     reason = why_not_live(built.algorithm, built.scenario)
     if reason is not None:
-        raise InvalidInput(reason)
+        raise InvalidInput(f"{built.algorithm.name} {reason}; use another method, or train it by sojourn train")
     for one in wrappers_of(built.algorithm):
         one.check_live()
 
 
 def why_not_live(algorithm: Algorithm, scenario: Scenario) -> str | None:
-    """Return why an algorithm cannot run live under this scenario; None = it can."""
-    if not scenario.dispatcher.queued:
-        return f"{algorithm.name} works in rounds or periods of the server, which live runs do not have; use another"
+    """Return why an algorithm cannot run live under this scenario, as words after its name; None = it can."""
     if getattr(algorithm, "must_remember", False):
-        return f"{algorithm.name} breaks if a client forgets, and live clients that are started again do; use another"
-    if algorithm.sets_steps:
-        return f"{algorithm.name} sets the local steps of every task, which live clients are not told yet; use another"
-    return None
+        return "breaks if a client forgets, and live clients that are started again do"
+    return scenario.dispatcher.kind.not_live or None
+
+
+def batch_of(built: Built) -> int:
+    """Return how many updates wait for each other; 0 = none do."""
+    return built.scenario.dispatcher.kind.batch(built.setting.plan.concurrency)
 
 
 def chooser_of(built: Built) -> Chooser:
     """Return the chooser of a run, with the shares that theory expects as its prior."""
     setting, scenario = built.setting, built.scenario
-    plan = as_dispatched(setting.plan, scenario)
+    plan, policy = as_dispatched(setting.plan, scenario), scenario.dispatcher.kind.policy
     share = setting.share
+    if not scenario.dispatcher.queued:
+        share = np.full(setting.clients, 1 / setting.clients)
+        plan = plan if policy == "routed" else Plan.uniform(setting.fleet, plan.concurrency)  # all others draw evenly
     if share is None:
         try:
             share = client_shares(setting.fleet.count, expected(setting.fleet, plan, scenario).share)
         except SojournError:
             share = np.full(setting.clients, 1 / setting.clients)
-    return Chooser(plan, setting.weights, share, scenario.dispatcher.name, built.config.seed)
+    return Chooser(plan, setting.weights, share, policy, built.config.seed)
 
 
 def work_of(built: Built) -> Work:
     """Return what clients are told about their work."""
     federation, plan = built.federation, built.setting.plan
-    prefetch = built.scenario.dispatcher.name != "idle" and float(plan.cap.max()) >= 2
+    prefetch = built.scenario.dispatcher.kind.policy != "idle" and float(plan.cap.max()) >= 2
     return Work(
         federation.model.params.numel(),
         federation.model.stats.numel(),

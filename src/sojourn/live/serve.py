@@ -10,7 +10,8 @@ from typing import Any
 from sojourn.calibration import Calibration
 from sojourn.callbacks.table import callbacks as made_of
 from sojourn.errors import InvalidInput
-from sojourn.learning.run.build import Built, build
+from sojourn.files import read_json
+from sojourn.learning.run.build import Built, build, timing_of
 from sojourn.learning.run.config import TrainConfig, unknown_speeds
 from sojourn.live.engine import Engine, Work, plain
 from sojourn.live.monitor import numbers, serving
@@ -72,13 +73,13 @@ def open_run(
     callbacks: Iterable[Any] = (),
 ) -> LiveRun:
     """Open a live run over any engine: with our advice where nothing is said, and planned again as the file says."""
-    run = advised(config)
-    nothing = run is not config
-    every = file.every(nothing or unknown_speeds(run.fleet) is not None)
+    run, out = advised(config), Path(file.out).expanduser()
+    nothing = run is not config or (resume and was_advised(out))
+    open_to_plans = nothing or (unknown_speeds(run.fleet) is not None and timing_of(run)[2].dispatcher.queued)
+    every = file.every(open_to_plans)
     land = None if file.calibration is None else Calibration.load(file.calibration).landscape()
     settings = replace(file.settings, replan=every)
     made = made_of([*file.callbacks, *callbacks])
-    out = Path(file.out).expanduser()
     return LiveRun(run, out, connect, settings, resume, report, overwrite, made, Said.of(run, nothing), land)
 
 
@@ -112,6 +113,12 @@ def advised(config: TrainConfig) -> TrainConfig:
     if any(one is not None for one in said) or config.algorithm != TrainConfig.algorithm:
         return config
     return config.resolved(cap="1", correction=0.5)
+
+
+def was_advised(folder: Path) -> bool:
+    """Whether the policy of the run in a folder is our advice, which is filled into its configuration."""
+    path = folder / "config.json"
+    return path.exists() and bool(read_json(path, "configuration").get("advised", False))
 
 
 def serve(run: LiveRun, file: ServerFile, stop: threading.Event, watch: Watch | None = None) -> bool:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from sojourn.durations import seconds
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml, write_text
 from sojourn.learning.run.config import TrainConfig, put_over
+from sojourn.live import GIVE_UP
 from sojourn.live.run import Settings
 from sojourn.shown import quoted
 from sojourn.text import nearest
@@ -142,8 +144,8 @@ class ClientFile:
     """Which examples of [run] data each client holds: `all`, or `part`, its part of the partition of [run]."""
     paced: bool = False
     """Whether service lasts as long as the fleet's laws say: artificial service times, for trials."""
-    give_up: float | None = None
-    """Seconds without reaching the server after which it gives up; None = never."""
+    give_up: float = GIVE_UP
+    """Seconds without reaching the server after which it gives up; `never` in the file = inf."""
 
     def __post_init__(self) -> None:
         check_address(self.server)
@@ -181,6 +183,8 @@ def made(kind: type[File], content: Mapping[str, Any], where: str) -> File:
 
 
 def _value(key: str, kind: str, value: Any, where: str) -> Any:
+    if key == "give_up" and value == NEVER:
+        return inf
     if key in DURATIONS and isinstance(value, str):
         return seconds(value, f"{where}: {key}")
     if "tuple" in kind and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):

@@ -80,6 +80,11 @@ class FederationWorker:
         """Return 0: it depends on the client."""
         return 0
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of parameters and statistics."""
+        return sizes_of(self._federation.model)
+
     def begin(self, client: int, work: Work) -> None:
         """Check that model and local work are those of the server."""
         mine = self._federation
@@ -107,12 +112,17 @@ def check_model(model: FlatModel, work: Work) -> None:
             "clients of this run do something of their own with an update, this client does not know what; give it "
             "the server's keys algorithm and wrap"
         )
-    found = (model.params.numel(), model.stats.numel())
+    found = sizes_of(model)
     if found != (work.parameters, work.statistics):
         raise InvalidInput(
             f"the client's model has {found[0]:,} parameters and {found[1]:,} statistics, the server's "
             f"{work.parameters:,} and {work.statistics:,}; give both the same model"
         )
+
+
+def sizes_of(model: FlatModel) -> tuple[int, int]:
+    """Return the numbers of parameters and statistics, which a client tells the server before it is let in."""
+    return model.params.numel(), model.stats.numel()
 
 
 class OwnDataWorker:
@@ -132,6 +142,11 @@ class OwnDataWorker:
     def examples(self) -> int:
         """Number of training examples."""
         return len(self._dataset.train_y)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of parameters and statistics."""
+        return sizes_of(self.model)
 
     def begin(self, client: int, work: Work) -> None:
         """Prepare the local work that the server asks for."""
@@ -167,6 +182,11 @@ class LoopWorker:
     def examples(self) -> int:
         """Number of training examples, if the client says it."""
         return self._examples
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of parameters and statistics."""
+        return sizes_of(self.model)
 
     def begin(self, client: int, work: Work) -> None:
         """Check that the model is the server's."""

@@ -25,7 +25,7 @@ class Refused(Exception):
         self.code = code
         self.reason = reason
         self.client = client
-        """Name of the client that it is about; None = unknown."""
+        """Name of the client that is not let in, "" = unknown; None = the call of one that is in."""
 
 
 class Admission:
@@ -56,21 +56,22 @@ class Admission:
         try:
             return self._registry.name_of(token, certificate)
         except SojournError as error:
-            raise Refused(CODE.UNAUTHENTICATED, str(error), getattr(error, "client", None)) from None
+            raise Refused(CODE.UNAUTHENTICATED, str(error), getattr(error, "client", None) or "") from None
 
     def number(self, name: str, identity: str) -> int:
         """Return the number of a client that joins. The owner of a token may join as NAME, and as NAME/ANYTHING."""
         if identity and name != identity and not name.startswith(f"{identity}/"):
             reason = f"the token belongs to {identity}, it cannot join as {name}; join as {identity} or {identity}/..."
-            raise Refused(CODE.PERMISSION_DENIED, reason)
+            raise Refused(CODE.PERMISSION_DENIED, reason, identity)
         if name not in self.names:
             if not self._slots or not 1 <= len(name) <= LONGEST or not name.isprintable():
                 reason = f"the run does not know a client named {quoted(name)}; check the name, or add it to the run"
-                raise Refused(CODE.PERMISSION_DENIED, reason)
+                raise Refused(CODE.PERMISSION_DENIED, reason, name)
             self.names = self.names | {name: self._slot(name)}  # a new mapping: other threads may read the old one
         number = self.names[name]
         if number in self._expelled:
-            raise Refused(CODE.PERMISSION_DENIED, f"the client {name} was expelled: {self._expelled[number]}")
+            reason = f"the client {name} was expelled: {self._expelled[number]}"
+            raise Refused(CODE.PERMISSION_DENIED, reason, name)
         return number
 
     def _slot(self, name: str) -> int:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CODE = grpc.StatusCode
 FINAL = (CODE.UNAUTHENTICATED, CODE.PERMISSION_DENIED, CODE.FAILED_PRECONDITION, CODE.ABORTED, CODE.UNIMPLEMENTED)
 NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
+OTHER_HOST = "Hostname Verification Check failed"
 SECONDS = {"Join": 10.0, "Pull": 30.0, "Fetch": 60.0, "Push": 120.0, "Leave": 1.0}  # that a call may take
 OPTIONS = [
     *KEEP_ALIVE,
@@ -141,7 +142,13 @@ class Calls:
             return f"{short}; the server may want keys, and this client has none"
         if self._secret and "WRONG_VERSION_NUMBER" in words:
             return "no encryption at the other end; the server may have no keys"
-        return short
+        if OTHER_HOST in words:
+            host = self.address.rpartition(":")[0].strip("[]")
+            return (
+                f"the server's certificate is for other hosts, not for {host}; where the keys were made, remove "
+                f"server.pem and server.key, call sojourn live keys KEYS --host {host}, and start the server with them"
+            )
+        return short.rstrip("]")  # gRPC puts some reasons in brackets
 
 
 async def windowed(jobs: list[Any]) -> None:

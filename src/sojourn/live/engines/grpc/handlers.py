@@ -25,7 +25,7 @@ def _answering(call: Callable[[bytes, Any], Any], service: Service) -> Callable[
         try:
             return await call(content, context)
         except Refused as refusal:
-            service.refused(refusal)
+            service.refused(refusal, context)
             return await context.abort(refusal.code, refusal.reason)
         except Malformed:
             return await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")
@@ -43,7 +43,7 @@ def _streaming(
             async for message in call(content, context):
                 yield message
         except Refused as refusal:
-            service.refused(refusal)
+            service.refused(refusal, context)
             await context.abort(refusal.code, refusal.reason)
         except Malformed:
             await context.abort(CODE.INVALID_ARGUMENT, "the message is malformed")

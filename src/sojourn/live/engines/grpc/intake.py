@@ -11,9 +11,11 @@ from sojourn.learning.replay.local import Update
 from sojourn.live.engine import Arrived, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.member import Member, Parcel
+from sojourn.live.engines.grpc.packing import unpacked
 from sojourn.live.engines.grpc.wire import CHUNK, HEAD, WHOLE, Assembly, finite, in_place
 
 NOT_FINITE = "an update must have finite numbers only"
+PACKINGS = (pb.PACKING_NONE, pb.PACKING_PLANES)
 MOST_STEPS = 2**31  # local steps of an update
 
 
@@ -44,16 +46,23 @@ class Intake:
             wrong = f"at most {self._partial} updates may be on their way in parts"
         if wrong:
             return None, wrong
-        whole = in_place(data, self._dtype) if data.nbytes == self._size <= WHOLE and not request.offset else None
-        if whole is not None:
-            return whole, "" if finite(whole) else NOT_FINITE
-        assembly = member.partial.pop(name, None) or Assembly(self._size, self._dtype, WHOLE, CHUNK)
-        if not assembly.put(request.offset, data):
-            return None, f"{data.nbytes} bytes at {request.offset} are no part of an update of {self._size} bytes"
-        if assembly.missing:
-            member.partial[name] = assembly
-            return None, ""
-        return assembly.tensor, "" if finite(assembly.tensor) else NOT_FINITE
+        size, dtype = (request.packed, torch.uint8) if request.packing else (self._size, self._dtype)
+        numbers = in_place(data, dtype) if data.nbytes == size <= WHOLE and not request.offset else None
+        if numbers is None:
+            assembly = member.partial.pop(name, None) or Assembly(size, dtype, WHOLE, CHUNK)
+            if (assembly.tensor.nbytes, assembly.tensor.dtype) != (size, dtype):
+                return None, "the parts of an update must agree about its size and packing"
+            if not assembly.put(request.offset, data):
+                return None, f"{data.nbytes} bytes at {request.offset} are no part of an update of {size} bytes"
+            if assembly.missing:
+                member.partial[name] = assembly
+                return None, ""
+            numbers = assembly.tensor
+        if request.packing:
+            numbers = unpacked(numbers.numpy().data, self._size, self._dtype)
+        if numbers is None:
+            return None, f"its bytes are no packed update of {self._size} bytes"
+        return numbers, "" if finite(numbers) else NOT_FINITE
 
     def _broken_rule(self, request: Any, parcel: Parcel | None) -> str:
         """Return which rule the facts of an update break; "" = none."""
@@ -61,6 +70,11 @@ class Intake:
         rules = [
             (request.kind in (pb.KIND_GRADIENT, pb.KIND_DELTA), f"the kind {request.kind} of an update is not known"),
             (request.size == self._size, f"an update must have {self._size} bytes, got {request.size}"),
+            (request.packing in PACKINGS, f"the packing {request.packing} of an update is not known"),
+            (
+                0 < request.packed < self._size if request.packing else not request.packed,
+                f"a packed update must have fewer than {self._size} bytes, got {request.packed}",
+            ),
             (request.steps < MOST_STEPS, f"the steps of an update must be below {MOST_STEPS}, got {request.steps}"),
             (_right_step_size(request, parcel), f"an update must have the step size of its task, got {size}"),
             (isfinite(request.loss), f"the loss must be finite, got {request.loss}"),
@@ -86,7 +100,8 @@ class Intake:
             stats,
             remembered=request.remembered if request.HasField("remembered") else None,
         )
-        return Arrived(name, update, request.service, request.held, time.monotonic(), self._size)
+        size = request.packed or self._size
+        return Arrived(name, update, request.service, request.held, time.monotonic(), size)
 
 
 def _right_step_size(request: Any, parcel: Parcel | None) -> bool:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.live.engine import Offer, TaskName
+from sojourn.live.engine import Joined, Offer, TaskName
 from sojourn.live.engines.grpc.wire import Assembly, Payload
 
 REMEMBERED = 256  # fates per client that are remembered after the client was told
@@ -53,6 +53,10 @@ class Member:
     """Updates of which some chunks have come."""
     serial: int = 0
     """Serial number of the last reply to a Pull of this session."""
+    unsaid: Joined | None = None
+    """That the client is there, which the loop learns from the next call: until then the client may find that the
+    work does not suit it, and leave.
+    """
     waiter: asyncio.Future[None] | None = None
     """The Pull that waits for a task."""
     watch: asyncio.Future[Any] | None = None

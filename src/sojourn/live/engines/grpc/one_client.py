@@ -17,6 +17,7 @@ from sojourn.learning.replay.local import Update
 from sojourn.live.engine import TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.calls import Broken, Calls, Ended
+from sojourn.live.engines.grpc.packing import packed
 from sojourn.live.engines.grpc.wire import PROTOCOL, Payload, dtype_of, from_name, from_work, to_name
 from sojourn.live.worker import Task, Worker
 
@@ -123,7 +124,7 @@ class Client:
             raise SojournError(f"the server at {address} has not answered for {silence:.0f} s; is it running?")
 
     async def _join(self) -> None:
-        sizes = getattr(self._worker, "sizes", (0, 0))  # a worker may know its sizes before it begins
+        sizes = getattr(self._worker, "sizes", (0, 0))  # a worker need not say
         request = pb.JoinRequest(
             protocol=PROTOCOL,
             client=self.name,
@@ -245,18 +246,21 @@ class Client:
             undo(name.client, name.nth)
 
     def _computed(self, task: Task) -> tuple[Update, Payload]:
-        """Do the work in the thread that computes."""
+        """Do the work in the thread that computes; what was compressed is packed."""
         update = self._worker.compute(task)
         vector = update.delta if update.gradient is None else update.gradient
         dtype = task.params.dtype
         stats = None if update.stats is None else update.stats.to(dtype)
         assert vector is not None
         told = None if update.loss is None else update.loss.detach().cpu()
-        return update._replace(loss=told), Payload(vector.to(dtype), stats)
+        content = Payload(vector.to(dtype), stats)
+        shorter = update.bits is not None and update.bits < 8 * content.size
+        return update._replace(loss=told), packed(content, dtype.itemsize) if shorter else content
 
 
 def _head(name: TaskName, update: Update, content: Payload, service: float) -> Any:
     """Return the facts of an update."""
+    packing = content.size < content.unpacked
     return pb.PushRequest(
         name=to_name(name),
         kind=pb.KIND_DELTA if update.gradient is None else pb.KIND_GRADIENT,
@@ -264,8 +268,10 @@ def _head(name: TaskName, update: Update, content: Payload, service: float) -> A
         steps=update.steps,
         loss=0.0 if update.loss is None else float(update.loss),
         service=service,
-        size=content.size,
+        size=content.unpacked,
         remembered=update.remembered,
+        packing=pb.PACKING_PLANES if packing else pb.PACKING_NONE,
+        packed=content.size if packing else 0,
     )
 
 

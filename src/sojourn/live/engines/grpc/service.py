@@ -12,6 +12,7 @@ import torch
 from sojourn.live.engine import Joined, Left, Pulled, Rejected, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
+from sojourn.live.engines.grpc.door import Door
 from sojourn.live.engines.grpc.events import Events
 from sojourn.live.engines.grpc.intake import Intake, Limits
 from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
@@ -50,12 +51,15 @@ class Service:
         """Names of the clients that tried to join after the end, and were told of it."""
         self._work, self._dtype, self._epoch = work, dtype, epoch
         self._admission, self._limits, self._grace = admission, limits, grace
+        self._door = Door()
         self._intake = Intake(work, dtype, limits.partial)
         self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
         self._members: dict[int, Member] = {}
         self._sessions: dict[str, Member] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()  # pushes that wait until the loop has taken events
         self._untold: set[str] = set()  # sessions that have not heard that the run has ended
+        self._began = time.monotonic()
+        self._awaited = set(admission.names) if epoch > 1 else set()  # names of clients that may yet come back
 
     # What the loop says.
 
@@ -84,14 +88,17 @@ class Service:
         member.handed.clear()
 
     async def end(self, seconds: float) -> None:
-        """Tell all clients that the run has ended; wait until all have heard it, but not longer than this."""
+        """Tell all clients that the run has ended; wait until all have heard it, but not longer than this.
+
+        A server that was started again, and ends at once, gives its clients as long from its start to come back.
+        """
         self.ended = True
-        until = time.monotonic() + seconds
+        until, back = time.monotonic() + seconds, self._began + seconds
         for member in self._members.values():
             member.wake()
             if member.watch is not None and not member.watch.done():
                 member.watch.set_result(_ENDED)
-        while self._untold and time.monotonic() < until:
+        while (self._untold and time.monotonic() < until) or (self._awaited and time.monotonic() < back):
             await asyncio.sleep(PAUSE)
 
     # What clients call.
@@ -100,6 +107,7 @@ class Service:
         """Introduce a client."""
         identity = self._admission.identity(context)
         request = parsed(pb.JoinRequest, content)
+        self._awaited.discard(request.client)
         if self.ended:
             self.told.add(request.client[:LONGEST])
             self._told_end(self._admission.names.get(request.client, -1))
@@ -116,7 +124,7 @@ class Service:
         self._sessions[member.session] = member
         self._untold.add(member.session)
         self._gone_after(member, max(self._grace, ARRIVAL))
-        self.events.put(Joined(member.number, mine, request.examples))
+        member.unsaid = Joined(member.number, mine, request.examples)
         reply = pb.JoinReply(session=member.session, client=member.number, epoch=self._epoch, **self._told)
         reply.received.extend(to_name(name) for name in received)
         return bytes(reply.SerializeToString())
@@ -184,16 +192,17 @@ class Service:
     async def leave(self, content: bytes, context: Any) -> bytes:
         """Let a client go."""
         request = parsed(pb.LeaveRequest, content)
-        member = self._caller(request.session, context)
+        member = self._member_of(request.session, context)
         self._close(member)
         self.events.put(Left(member.number, request.reason[:LONGEST] or "it left"))
         return bytes(pb.LeaveReply().SerializeToString())
 
-    def refused(self, refusal: Refused) -> None:
-        """Tell the loop that a call of a known client was refused."""
-        number = self._admission.names.get(refusal.client) if refusal.client is not None else None
-        if number is not None:
-            self.events.put(Rejected(number, None, refusal.reason))
+    def refused(self, refusal: Refused, context: Any) -> None:
+        """Tell the loop that somebody was not let in; nobody gets a strike for it, for it may be an impostor."""
+        if refusal.client is not None:
+            told = self._door.turn_away(refusal.client, context.peer(), refusal.reason)
+            if told is not None:
+                self.events.put(told)
 
     # The parts of calls.
 
@@ -214,6 +223,14 @@ class Service:
         return self._members[number]
 
     def _caller(self, session: str, context: Any) -> Member:
+        """Return the member that makes a call; with its first call of a session it counts as present."""
+        member = self._member_of(session, context)
+        if member.unsaid is not None:
+            self.events.put(member.unsaid)
+            member.unsaid = None
+        return member
+
+    def _member_of(self, session: str, context: Any) -> Member:
         identity = self._admission.identity(context)
         member = self._sessions.get(session)
         if member is None or member.identity != identity:
@@ -243,7 +260,7 @@ class Service:
     def _close(self, member: Member) -> None:
         self._untold.discard(member.session)
         self._sessions.pop(member.session, None)
-        member.session, member.watch = "", None
+        member.session, member.watch, member.unsaid = "", None, None
         if member.timer is not None:
             member.timer.cancel()
         member.wake()

@@ -125,7 +125,15 @@ class Payload:
         self.parts = [_bytes_of(tensor.detach().cpu().contiguous()) for tensor in tensors if tensor is not None]
         """Their bytes."""
         self.size = sum(part.nbytes for part in self.parts)
-        """Number of bytes."""
+        """Number of bytes that travel."""
+        self.unpacked = self.size
+        """Number of bytes of the tensors; more than `size` if they travel packed."""
+
+    def as_packed(self, content: bytes) -> "Payload":
+        """Return the same payload in fewer bytes."""
+        made = Payload()
+        made.parts, made.size, made.unpacked = [memoryview(content)], len(content), self.unpacked
+        return made
 
     def cut(self, offset: int, size: int) -> list[memoryview]:
         """Return the bytes from `offset` on, at most `size` of them."""
@@ -153,7 +161,7 @@ def in_place(data: memoryview, dtype: torch.dtype) -> Tensor | None:
     """
     if not data.nbytes or data.nbytes % dtype.itemsize:
         return None
-    numbers = np.frombuffer(data, np.float64 if dtype == torch.float64 else np.float32)
+    numbers = np.frombuffer(data, {torch.float64: np.float64, torch.float32: np.float32, torch.uint8: np.uint8}[dtype])
     return torch.from_numpy(numbers) if numbers.flags.aligned else None
 
 
