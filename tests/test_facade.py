@@ -4,6 +4,7 @@ import gc
 import json
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -173,6 +174,7 @@ def test_a_folder_nobody_named_goes_with_the_run():
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("work", [partial(sj.train, progress=False), sj.calibrate])
 @pytest.mark.parametrize(
     ("net", "said"),
     [
@@ -181,9 +183,23 @@ def test_a_folder_nobody_named_goes_with_the_run():
         (nn.Linear(5, 3), r"must take examples of shape \(2,\), got the error '.*'; check its first layers"),
     ],
 )
-def test_a_model_that_does_not_fit_its_data_is_refused_in_a_sentence(net, said):
+def test_a_model_that_does_not_fit_its_data_is_refused_in_a_sentence(net, said, work):
     with pytest.raises(sj.InvalidInput, match=said):
-        sj.train(FLEET, model=net, data=DATA, **QUIET)
+        work(FLEET, model=net, data=DATA, steps=40, batch_size=8)
+
+
+@pytest.mark.parametrize("work", [partial(sj.train, progress=False), partial(sj.calibrate, points=1, gradients=20)])
+def test_torch_has_as_many_threads_afterwards_as_before(work):
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        work(FLEET, model=Net, data=DATA, steps=5, batch_size=8)
+        assert torch.get_num_threads() == 3
+        with pytest.raises(sj.InvalidInput):
+            work(FLEET, model=nn.Linear(5, 3), data=DATA, steps=5, batch_size=8)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_group_is_given_as_a_pair():
@@ -347,6 +363,30 @@ def test_a_cap_is_a_number_or_a_text():
     assert numbered.trace.hash == sj.train(FLEET, cap="1", data=DATA, model=Net, **QUIET).trace.hash
     swept = sj.sweep(FLEET, {"cap": [1, 2]}, data=DATA, model=Net, steps=10, jobs=1)
     assert [row["state"] for row in swept.runs] == ["complete", "complete"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("work", "table", "what"),
+    [
+        (lambda value, **more: sj.compare(FLEET, ["asyncsgd"], batch_size=value, **more), "runs", "comparison"),
+        (lambda value, **more: sj.sweep(FLEET, {"batch_size": [value]}, **more), "runs", "sweep"),
+        (lambda value, **more: sj.tune(FLEET, guess=0.4, batch_size=value, **more), "tuning", "tuning"),
+    ],
+)
+def test_results_of_other_work_are_replaced_only_on_request(work, table, what, tmp_path):
+    same = {"model": Net, "data": DATA, "steps": 9, "folder": tmp_path / "out", "jobs": 1}
+    work(8, seeds=1, **same)
+    before = (tmp_path / "out" / f"{table}.csv").read_text()
+    said = (
+        rf"{table}\.csv is the table of another {what}, .*; name another folder, or give overwrite=True to replace it"
+    )
+    with pytest.raises(sj.InvalidInput, match=said):
+        work(4, seeds=1, **same)
+    assert (tmp_path / "out" / f"{table}.csv").read_text() == before
+    work(8, seeds=2, **same)  # more seeds are no other work
+    work(4, seeds=1, overwrite=True, **same)
+    assert (tmp_path / "out" / f"{table}.csv").read_text() != before
 
 
 def test_a_comparison_or_sweep_that_is_refused_leaves_no_temporary_folder(tmp_path, monkeypatch):

@@ -34,14 +34,14 @@ _HOME = {
     "Summary": "timing.simulate.summary",
     "measure": "timing.simulate.summary",
     "transient": "timing.simulate.transient",
-    "train": "facade",
-    "serve": "facade",
+    "train": "facade.training",
+    "serve": "facade.serving",
     "dashboard": "dashboards",
-    "tune": "facade",
-    "TunedPlan": "experiments.tune_plan",
-    "compare": "facade",
-    "sweep": "facade",
-    "calibrate": "facade",
+    "tune": "facade.many_runs",
+    "TunedPlan": "experiments.tuned_plan",
+    "compare": "facade.many_runs",
+    "sweep": "facade.many_runs",
+    "calibrate": "facade.calibrating",
     "Run": "experiments.results",
     "Comparison": "experiments.results",
     "Sweep": "experiments.results",
@@ -75,13 +75,13 @@ if TYPE_CHECKING:
     from sojourn.experiments.results import Comparison as Comparison
     from sojourn.experiments.results import Run as Run
     from sojourn.experiments.results import Sweep as Sweep
-    from sojourn.experiments.tune_plan import TunedPlan as TunedPlan
-    from sojourn.facade import calibrate as calibrate
-    from sojourn.facade import compare as compare
-    from sojourn.facade import serve as serve
-    from sojourn.facade import sweep as sweep
-    from sojourn.facade import train as train
-    from sojourn.facade import tune as tune
+    from sojourn.experiments.tuned_plan import TunedPlan as TunedPlan
+    from sojourn.facade.calibrating import calibrate as calibrate
+    from sojourn.facade.many_runs import compare as compare
+    from sojourn.facade.many_runs import sweep as sweep
+    from sojourn.facade.many_runs import tune as tune
+    from sojourn.facade.serving import serve as serve
+    from sojourn.facade.training import train as train
     from sojourn.fleet import Fleet as Fleet
     from sojourn.laws.law import Law as Law
     from sojourn.learning.data.dataset import Dataset as Dataset

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sojourn import Fleet, Plan, Trace, __version__, analyze, measure
+from sojourn.__main__ import main
 from sojourn.cli import show
 from sojourn.cli.main import run
 
@@ -370,6 +371,16 @@ def test_the_progress_bar_appears_on_a_terminal_when_the_work_is_slow(monkeypatc
     assert "working" in capsys.readouterr().err
 
 
+def test_ctrl_c_before_a_command_has_begun_shows_no_traceback(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sojourn.cli.main.run", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
 def _interrupted(words, after, ready=lambda: True):
     """Run the command line in a process of its own, press Ctrl-C some time after it is ready."""
     warm = ["simulate", words[1], "-C", 5, "--steps", 100, "--out", f"{words[-1]}-warm"]
@@ -432,3 +443,19 @@ def test_no_verb_writes_over_a_file_unless_asked(call, two, tmp_path, verb):
     assert code == 2
     assert "exists already; name another file, or give --overwrite to replace it" in err
     assert kept.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["analyze", "nope/"], "nope does not exist; name a fleet file, a trace or the folder of a run"),
+        (["plan", "nope", "--time", "1h"], "fleet file nope does not exist; check the path"),
+        (["replay", "nope/"], "nope does not exist; name the folder of a live run, or its trace.parquet"),
+    ],
+)
+def test_a_path_that_is_not_there_is_called_that(words, why, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["sojourn", *words])
+    with pytest.raises(SystemExit):
+        run()
+    assert why in " ".join(capsys.readouterr().err.split())

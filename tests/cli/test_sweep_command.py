@@ -55,6 +55,24 @@ def test_every_combination_is_trained_with_every_seed_and_once(file, tmp_path):
     assert {one.name for one in (tmp_path / "drawn").iterdir()} == {"sweep-response.svg", "sweep-response.png"}
 
 
+@pytest.mark.slow
+def test_the_table_of_another_sweep_is_not_written_over(file, tmp_path):
+    out = ("--out", tmp_path / "out", "--jobs", 1)
+    call(file("concurrency = [3]", "seeds = 1"), *out)
+    table = (tmp_path / "out" / "runs.csv").read_text()
+    said = (
+        r"runs\.csv is the table of another sweep, .*; name another folder with --out, or give --overwrite to replace"
+    )
+    for other in ("concurrency = [4]", "batch_size = [8]"):
+        with pytest.raises(SojournError, match=said):
+            call(file(other, "seeds = 1"), *out)
+    assert (tmp_path / "out" / "runs.csv").read_text() == table
+    call(file("concurrency = [3, 4]"), *out)  # it grows
+    call(file("batch_size = [8]", "seeds = 1"), *out, "--overwrite")
+    assert "batch_size" in (tmp_path / "out" / "runs.csv").read_text().partition("\n")[0]
+
+
+@pytest.mark.slow
 def test_two_machines_do_a_part_each(file, tmp_path):
     path = file("concurrency = [3, 4, 5]")
     for part in ("1/2", "2/2"):

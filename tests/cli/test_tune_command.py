@@ -11,7 +11,7 @@ import sojourn
 from sojourn import Fleet, InvalidInput, Plan
 from sojourn.cli.main import app
 from sojourn.cli.tune import show
-from sojourn.experiments.tune_plan import TunedPlan
+from sojourn.experiments.tuned_plan import TunedPlan
 from sojourn.planning.policy import robust
 
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))

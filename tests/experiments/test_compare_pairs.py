@@ -35,6 +35,7 @@ def test_the_batches_of_a_clients_nth_task_are_the_same(built):
             assert np.array_equal(mine, rows[0])
 
 
+@pytest.mark.slow
 def test_the_service_time_of_a_clients_nth_task_is_the_same(built):
     def services(one):
         trace = simulated(one)

@@ -102,7 +102,9 @@ def test_a_worker_without_this_disk_sends_back_the_files(fleet, tmp_path):
     assert configs[0] == configs[1]
 
 
-def test_an_address_where_nobody_is_is_said_at_once():
+@pytest.mark.parametrize("connected_already", [False, True])
+def test_an_address_where_nobody_is_is_said_at_once(connected_already, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: connected_already)
     with (
         pytest.raises(SojournError, match=r"cannot connect to the Ray cluster at 127\.0\.0\.1:9"),
         connected("127.0.0.1:9", None),

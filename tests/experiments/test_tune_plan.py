@@ -9,9 +9,10 @@ from some_cells import fleet_file
 
 from sojourn import Fleet, InvalidInput, Plan, SojournError
 from sojourn.experiments.halving import RUNGS, halve
-from sojourn.experiments.plan_tuning import PlanTuning, Trial
+from sojourn.experiments.plan_tuning import PlanTuning
 from sojourn.experiments.run_cells import Swept
 from sojourn.experiments.tune_plan import choose
+from sojourn.experiments.tuned_plan import Trial
 from sojourn.learning.run.config import TrainConfig
 from sojourn.planning.policy import robust
 

@@ -39,6 +39,7 @@ Seconds = Annotated[
 Together = Annotated[
     int | None, typer.Option(help="Runs that one process trains together in common waves (default: 1; 16 on a GPU).")
 ]
+OverwriteTables = Annotated[bool, typer.Option("--overwrite", help="Replace the tables of other work in the folder.")]
 
 _PART = re.compile(r"[0-9]{1,9}")
 QUIET = 60.0  # seconds between two lines where there is no bar
@@ -71,6 +72,11 @@ def cell_bar() -> Iterator[tuple[Callable[[str], None], Callable[[str, int, int]
                 console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
         yield phase, report
+
+
+def another(flag: str) -> str:
+    """Return what to do if a folder holds the tables of other work; `flag` names the folder."""
+    return f"name another folder with {flag}, or give --overwrite to replace it"
 
 
 def say_failures(failures: Mapping[str, str], folder: Path) -> None:

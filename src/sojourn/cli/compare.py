@@ -13,8 +13,10 @@ from sojourn.cli.cell_options import (
     On,
     OnePart,
     Out,
+    OverwriteTables,
     Seconds,
     Together,
+    another,
     cell_bar,
     check_pace,
     check_torch,
@@ -92,7 +94,7 @@ def compare(
     picture: Annotated[bool, typer.Option(help="Draw the curves.")] = True,
     pictures: OwnPictures = None,
     figure: Figure = "panels",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the tables of another comparison.")] = False,
+    overwrite: OverwriteTables = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and plans fairly: the same data, first model, batches and service times.
@@ -154,7 +156,7 @@ def compare(
     from sojourn.experiments.earlier import check_comparison
 
     if not overwrite:
-        check_comparison(comparison, out)
+        check_comparison(comparison, out, another("--out"))
 
     with cell_bar() as (phase, report):
         compared = work_off(comparison, out, mine, phase, watch=report, **options)

@@ -92,7 +92,7 @@ def run(commands: typer.Typer = app) -> None:
     except SystemExit as end:
         if _interrupted(end):
             say(
-                "interrupted before the end; the files named above were written, and nothing else",
+                "interrupted before the end; no file was written but those named above, if any",
                 err=True,
             )
         raise

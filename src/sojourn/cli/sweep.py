@@ -13,8 +13,10 @@ from sojourn.cli.cell_options import (
     On,
     OnePart,
     Out,
+    OverwriteTables,
     Seconds,
     Together,
+    another,
     cell_bar,
     check_pace,
     check_torch,
@@ -40,6 +42,7 @@ def sweep(
     checkpoint_seconds: Seconds = "60",
     together: Together = None,
     pictures: OwnPictures = None,
+    overwrite: OverwriteTables = False,
     as_json: AsJson = False,
 ) -> None:
     """Train every combination of a grid of settings with every seed.
@@ -60,6 +63,7 @@ def sweep(
     """
     from sojourn.cli.show import attempts, draw
     from sojourn.csv_file import write_csv
+    from sojourn.experiments.earlier import check_sweep
     from sojourn.experiments.sweep import Grid, runs_of, work_off
 
     grid, mine = Grid.load(config), part_of(part)
@@ -68,6 +72,8 @@ def sweep(
     if dry_run:
         _count(grid, out, jobs, together, on, as_json)
         return
+    if not overwrite:
+        check_sweep(grid, out, another("--out"))
     drawn = pictures_in(pictures, out)
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     with cell_bar() as (phase, report):

@@ -13,6 +13,7 @@ from sojourn.cli.cell_options import (
     On,
     Seconds,
     Together,
+    another,
     cell_bar,
     check_pace,
     check_torch,
@@ -25,7 +26,7 @@ from sojourn.errors import InvalidInput
 from sojourn.learning.run.config import keys
 
 if TYPE_CHECKING:
-    from sojourn.experiments.tune_plan import TunedPlan
+    from sojourn.experiments.tuned_plan import TunedPlan
     from sojourn.learning.run.config import TrainConfig
 
 NOT_HERE = ("step_size", "correction", "holdout", "judged_on", "evaluate_every", "seed")
@@ -106,7 +107,7 @@ def tune(
     )
     drawn = pictures_in(pictures, folder)
     if not overwrite:
-        check_tuning(tuning, folder)
+        check_tuning(tuning, folder, another("--folder"))
     mine = tuning.made(out) and (folder / "tuning.csv").is_file()
     check_free(overwrite or mine, out, what="plan file")
     options = {"jobs": jobs, "on": on, "address": ray_address, "together": together, "checkpoint_seconds": between}

@@ -5,51 +5,63 @@ row that is there could also be a row of the new table: then the work is continu
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from sojourn.csv_file import read_csv
 from sojourn.errors import InvalidInput, SojournError
-from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import ComparisonSpec
-from sojourn.experiments.plan_tuning import PlanTuning, Trial
+from sojourn.experiments.plan_tuning import PlanTuning
+from sojourn.experiments.sweep import Grid
+from sojourn.experiments.tuned_plan import Trial
 
 Row = Mapping[str, str]
+IN_PYTHON = "name another folder, or give overwrite=True to replace it"
 
 
-def check_tuning(tuning: PlanTuning, folder: Path) -> None:
+def check_tuning(tuning: PlanTuning, folder: Path, way_out: str = IN_PYTHON) -> None:
     """Refuse a folder with the trials of another tuning."""
 
-    def expected(row: Row) -> list[Cell]:
+    def expected(row: Row) -> set[str]:
         correction, buffer = row["correction"], row["buffer"]
         trial = Trial(
             float(row["step_size"]), float(correction) if correction else None, int(buffer) if buffer else None
         )
-        return [tuning.cell(trial, float(row["rung"]), int(row["seed"]))]
+        return {tuning.cell(trial, float(row["rung"]), int(row["seed"])).hash}
 
-    _check(folder / "tuning.csv", expected, "tuning, of another plan, budget, model or data", "--folder")
+    _check(folder / "tuning.csv", expected, "tuning, of another plan, budget, model or data", way_out)
 
 
-def check_comparison(comparison: ComparisonSpec, folder: Path) -> None:
+def check_comparison(comparison: ComparisonSpec, folder: Path, way_out: str = IN_PYTHON) -> None:
     """Refuse a folder with the tables of another comparison; more algorithms, seeds or step sizes are no other one."""
     entries = {one.name: one for one in comparison.algorithms}
 
-    def expected(row: Row) -> list[Cell]:
+    def expected(row: Row) -> set[str]:
         entry, seed = entries[row["algorithm"].lstrip("'")], int(row["seed"])
         sizes = (None, float(row["step_size"])) if row["step_size"] else (None,)
-        return [comparison.final(entry, size, seed) for size in sizes]
+        return {comparison.final(entry, size, seed).hash for size in sizes}
 
-    _check(folder / "runs.csv", expected, "comparison, with other algorithms or settings", "--out")
+    _check(folder / "runs.csv", expected, "comparison, with other algorithms or settings", way_out)
 
 
-def _check(path: Path, expected: Callable[[Row], list[Cell]], what: str, flag: str) -> None:
+def check_sweep(grid: Grid, folder: Path, way_out: str = IN_PYTHON) -> None:
+    """Refuse a folder with the table of another sweep; more values or seeds are no other one."""
+
+    @cache
+    def hashes(seed: int) -> set[str]:
+        return {cell.hash for _, cell in replace(grid, seeds=(seed,)).cells()}
+
+    _check(folder / "runs.csv", lambda row: hashes(int(row["seed"])), "sweep, with other values or settings", way_out)
+
+
+def _check(path: Path, expected: Callable[[Row], set[str]], what: str, way_out: str) -> None:
     if path.is_file() and not all(_belongs(row, expected) for row in read_csv(path, "table", way_out="remove it")):
-        raise InvalidInput(
-            f"{path} is the table of another {what}; name another folder with {flag}, or give --overwrite to replace it"
-        )
+        raise InvalidInput(f"{path} is the table of another {what}; {way_out}")
 
 
-def _belongs(row: Row, expected: Callable[[Row], list[Cell]]) -> bool:
+def _belongs(row: Row, expected: Callable[[Row], set[str]]) -> bool:
     try:
-        return row["cell"] in {cell.hash for cell in expected(row)}
+        return row["cell"] in expected(row)
     except (KeyError, ValueError, SojournError):
         return False

@@ -48,11 +48,15 @@ class Errand(NamedTuple):
 
 @contextmanager
 def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
-    """Connect to the cluster at an address, or to the one running here, or to one that is started now."""
+    """Connect to the cluster at an address, or to the one running here, or to one that is started now.
+
+    If this process is connected already, it stays so; an address where nobody is is refused all the same.
+    """
     try:
         import ray
     except ImportError:
         raise SojournError("--on ray needs Ray, which is not installed; pip install 'sojourn[ray]'") from None
+    _knock(address)
     if ray.is_initialized():
         yield
         return
@@ -60,15 +64,10 @@ def cluster(address: str | None, jobs: int | None) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
-        _knock(address)
         ray.init(address=address or "auto", **quiet)
     except (OSError, RuntimeError) as error:
         if address is not None or "Could not find any running" not in str(error):
-            where = address or "this machine"
-            raise SojournError(
-                f"cannot connect to the Ray cluster at {where} ({error}); start it, name another, or set "
-                "RAY_AUTH_MODE and RAY_AUTH_TOKEN to its values"
-            ) from None
+            raise _unreachable(address or "this machine", error) from None
         closed: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # to other machines
         ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, **closed, **quiet)
     try:
@@ -81,7 +80,17 @@ def _knock(address: str | None) -> None:
     """Report at once that nothing answers at the address; Ray itself takes minutes to notice."""
     host, _, port = (address or "").rpartition("/")[2].rpartition(":")
     if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise _unreachable(str(address), error) from None
+
+
+def _unreachable(where: str, error: Exception) -> SojournError:
+    return SojournError(
+        f"cannot connect to the Ray cluster at {where} ({error}); start it, name another, or set RAY_AUTH_MODE and "
+        "RAY_AUTH_TOKEN to its values"
+    )
 
 
 def on_ray(

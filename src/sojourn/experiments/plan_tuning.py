@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import FIRST_TUNING_SEED, MOST_EXTENSIONS, NEVER
 from sojourn.experiments.grid_search import rounded
 from sojourn.experiments.halving import RUNGS
+from sojourn.experiments.tuned_plan import Trial
 from sojourn.fleet import Fleet
 from sojourn.learning.run.build import STEPS, check, fleet_and_plan
 from sojourn.learning.run.config import LARGEST_STEP_SIZE, TrainConfig
@@ -36,23 +37,6 @@ WIDE = tuple(0.1 * 4.0**power for power in range(-3, 4))
 """Step sizes of the wide search, which is made when there is no guess."""
 FEW = 50  # updates: a shorter rung is not informative
 TURNS = 2  # and it needs so many updates per task in flight, so that staleness has an effect
-
-
-class Trial(NamedTuple):
-    """One combination of values that is tried."""
-
-    step_size: float
-    """Step size of the run."""
-    correction: float | None = None
-    """Correction; None = as the run has it."""
-    buffer: int | None = None
-    """Buffer; None = as the run has it."""
-
-    @property
-    def combination(self) -> str:
-        """Correction and buffer in words, without the step size."""
-        words = (("correction", self.correction), ("buffer", self.buffer))
-        return ", ".join(f"{word} {value:g}" for word, value in words if value is not None) or "the plan"
 
 
 @dataclass(frozen=True)

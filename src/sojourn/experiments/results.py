@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import InvalidInput
-from sojourn.experiments.compare import Compared
 from sojourn.files import read_json
 from sojourn.learning.run.metrics import read_metrics
 from sojourn.own_code import OBJECT
 from sojourn.tabular import Tabular
 from sojourn.trace import Trace
 from sojourn.values import table
+
+if TYPE_CHECKING:
+    from sojourn.experiments.compare import Compared  # it needs torch, and a page of a trace does not
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +131,7 @@ class Comparison(Tabular):
     """Whether the folder is temporary, because none was named: it is removed with this object."""
 
     @classmethod
-    def of(cls, compared: Compared, temporary: bool = False) -> "Comparison":
+    def of(cls, compared: "Compared", temporary: bool = False) -> "Comparison":
         """A comparison from the result of `experiments.compare`."""
         ended = not (compared.open or compared.failures or compared.interrupted)
         return cls(

@@ -8,9 +8,8 @@ lies at its edge: first by the shortest trials, where growing costs least, then 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from math import inf, isfinite, nan
+from dataclasses import replace
+from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,91 +19,16 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.experiments.cells import Cell, find
 from sojourn.experiments.grid_search import Grids, Scores, search
 from sojourn.experiments.halving import halve
-from sojourn.experiments.plan_tuning import AROUND, CLOSER, WIDE, PlanTuning, Trial, grid
+from sojourn.experiments.plan_tuning import AROUND, CLOSER, WIDE, PlanTuning, grid
 from sojourn.experiments.run_cells import Swept, run_cells
 from sojourn.experiments.train_cells import check_cells
+from sojourn.experiments.tuned_plan import Trial, TunedPlan
 from sojourn.folders import check_folder
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.trainer import TUNING
-from sojourn.plan import Plan
-from sojourn.tabular import Tabular
 
 Train = Callable[[Sequence[Cell]], Swept]
 Phase = Callable[[str], None]
-
-
-@dataclass(eq=False, repr=False)
-class TunedPlan(Tabular):
-    """The result of tuning; it can be used wherever a plan is expected."""
-
-    plan: Plan
-    """The plan; once all trials have ended, with the chosen values."""
-    chosen: Trial | None = None
-    """The chosen trial; None = not all trials have ended yet."""
-    guess: float | None = None
-    """The step size that was searched around; None = none was given."""
-    edge: str = ""
-    """`lower` or `upper` if the best step size is still the smallest or the largest tried; otherwise empty."""
-    lengths: tuple[float, ...] = (1.0,)
-    """Shares of the budget that trials were trained for."""
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    """One row per trial, length and seed."""
-    failures: dict[str, str] = field(default_factory=dict)
-    """The error of each trial that failed, by the trial's name."""
-    open: int = 0
-    """Trials that have not ended."""
-    interrupted: bool = False
-    """Whether Ctrl-C ended it early."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether a step size was chosen."""
-        return self.chosen is not None
-
-    @property
-    def step_size(self) -> float | None:
-        """The step size that was chosen."""
-        return None if self.chosen is None else self.chosen.step_size
-
-    @property
-    def loss(self) -> float:
-        """Its mean held-out loss at the end of the budget."""
-        return nan if self.chosen is None else self.means()[self.chosen][1.0]
-
-    def means(self) -> dict[Trial, dict[float, float]]:
-        """Mean held-out loss of each trial over the seeds, by length; inf = one of its runs diverged."""
-        losses: dict[Trial, dict[float, list[float]]] = {}
-        for row in self.rows:
-            trial = Trial(row["step_size"], row["correction"], row["buffer"])
-            losses.setdefault(trial, {}).setdefault(row["rung"], []).append(row["loss"])
-        return {
-            one: {rung: fmean(each) for rung, each in mine.items()} for one, mine in sorted(losses.items(), key=_by)
-        }
-
-    def _title(self) -> str:
-        if self.chosen is None:
-            return f"Tuning of a plan, not complete: {len(self.rows)} runs so far"
-        return f"Tuned plan: step size {self.chosen.step_size:g}, held-out loss {self.loss:.4g}, {len(self.rows)} runs"
-
-    def _table(self) -> dict[str, list[Any]]:
-        means = self.means()
-        found: dict[str, list[Any]] = {key: [getattr(one, key) for one in means] for key in Trial._fields}
-        found = {key: values for key, values in found.items() if any(one is not None for one in values)}
-        return found | {share(rung): [mine.get(rung, nan) for mine in means.values()] for rung in self.lengths}
-
-
-def share(rung: float) -> str:
-    """The column title of a rung.
-
-    >>> share(1 / 9), share(0.3), share(1.0)
-    ('loss at 1/9', 'loss at 3/10', 'loss at the end')
-    """
-    return "loss at the end" if rung == 1 else f"loss at {Fraction(rung).limit_denominator(100)}"
-
-
-def _by(pair: tuple[Trial, Any]) -> tuple[float, ...]:
-    trial = pair[0]
-    return (-1.0 if trial.correction is None else trial.correction, trial.buffer or 0, trial.step_size)
 
 
 def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
