@@ -2,6 +2,10 @@
 
 import http.client
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from contextlib import closing, suppress
 
@@ -9,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sojourn
+import sojourn.dashboards
 from sojourn import Fleet
+from sojourn.cli.dashboard import dashboard
 from sojourn.cli.main import app
-from sojourn.dashboards import beside, check_port
+from sojourn.dashboards import beside, beside_training, check_port
 from sojourn.errors import InvalidInput
 from sojourn.report.web.serving import listening
 
@@ -44,6 +50,32 @@ def test_a_page_shows_a_folder_and_leaves_nothing_behind(trained):
         assert read(page.address, token)["updates"] == 40
     assert not page.token_file.exists()
     assert sorted(trained.rglob("*")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 0)])
+def test_a_page_that_is_ended_by_a_signal_leaves_no_token_behind(trained, tmp_path, how, status):
+    (tmp_path / "temporary").mkdir()
+    words = [sys.executable, "-m", "sojourn", "dashboard", str(trained), "--port", "0"]
+    surroundings = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(words, env=surroundings, stderr=subprocess.PIPE, text=True) as page:
+        assert any("its token is in" in line for line in page.stderr)  # it waits for this line
+        assert list((tmp_path / "temporary").glob("sojourn-*/dashboard.token"))
+        page.send_signal(how)
+        assert page.wait(60) == status
+    assert not list((tmp_path / "temporary").glob("sojourn-*"))
+
+
+def test_ctrl_c_while_a_page_is_made_ends_it_without_a_word(trained, monkeypatch, capsys):
+    made = sojourn.dashboards.dashboard
+
+    def interrupted(*given, **options):
+        signal.raise_signal(signal.SIGINT)
+        return made(*given, **options)
+
+    monkeypatch.setattr(sojourn.dashboards, "dashboard", interrupted)
+    dashboard(trained, port=0)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("place", ["nowhere", "."])
@@ -87,6 +119,41 @@ def test_training_with_a_page_says_where_it_is_and_not_its_token(tmp_path):
     assert "its token is in " in said.output
     line = next(line for line in said.output.splitlines() if "its token" in line)
     assert line.endswith("dashboard.token")  # its value is for a terminal alone
+
+
+def test_training_is_paused_and_stopped_by_who_has_its_token_and_can_be_resumed(tmp_path):
+    fleet, stop, waited = Fleet.of(fast=(2, 4.0), slow=(2, 1.0)), threading.Event(), threading.Event()
+    keys = {"steps": 60, "folder": tmp_path / "run", "evaluate_every": 20}
+    with suppress(KeyboardInterrupt):
+        sojourn.train(fleet, progress=interrupt, **keys)  # it has begun
+    with beside_training(tmp_path / "run", stop, 0) as (page, controls):
+        port, token = int(page.address.rsplit(":", 1)[1].strip("/")), page.token_file.read_text().strip()
+
+        def trains():
+            controls.wait()
+            waited.set()
+
+        assert read(page.address, token)["state"] == "running"
+        assert controlled(port, "wrong", "pause") == 401
+        assert not controls.paused
+        assert controlled(port, token, "pause") == 200
+        until(lambda: read(page.address, token)["state"] == "paused")
+        training = threading.Thread(target=trains)
+        training.start()
+        assert not waited.wait(0.5)
+        assert controlled(port, token, "go_on") == 200
+        assert waited.wait(30)
+        assert controlled(port, token, "replan") == 409  # its plan never changes
+        controlled(port, token, "pause")
+        assert controlled(port, token, "stop") == 200
+        controls.wait()  # a pause does not outlast a stop
+        assert stop.is_set()
+    assert sojourn.train(fleet, progress=False, resume=True, **keys).last["received"] == 60
+
+
+def interrupt(done, total, facts):
+    if done >= 20:
+        raise KeyboardInterrupt
 
 
 def test_without_a_port_nothing_is_shown(tmp_path):

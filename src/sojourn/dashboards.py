@@ -4,7 +4,7 @@ Here the rooms `live` and `report` meet.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from sojourn.errors import InvalidInput
 if TYPE_CHECKING:
     from sojourn.fleet import Fleet
     from sojourn.live.run import LiveRun
+    from sojourn.report.live_page.training_controls import TrainingControls
     from sojourn.report.web.serving import Serving
     from sojourn.report.web.tokens import Token
     from sojourn.watched import Watched
@@ -50,9 +51,9 @@ class Dashboard:
         """The file with the token."""
         return self._serving.token.file
 
-    def wait(self) -> None:
-        """Serve until Ctrl-C."""
-        self._serving.wait()
+    def wait(self, done: Callable[[], bool] = lambda: False) -> None:
+        """Serve until Ctrl-C, or until `done` says so."""
+        self._serving.wait(done)
 
     def stop(self) -> None:
         """Stop serving, and remove the token."""
@@ -157,6 +158,17 @@ def beside(run: "LiveRun", stop: threading.Event, port: int | None) -> Iterator[
         yield serving
     if (run.folder / "summary.json").exists():
         forget(token)
+
+
+@contextmanager
+def beside_training(folder: Path, stop: threading.Event, port: int) -> Iterator[tuple[Dashboard, "TrainingControls"]]:
+    """Show the training of this process during the block, with controls, whose `wait` it has to call now and then."""
+    from sojourn.report.live_page.training import WatchedTraining
+    from sojourn.report.live_page.training_controls import TrainingControls
+
+    controls = TrainingControls(stop)
+    with Dashboard(WatchedTraining(folder, controls), port) as page:
+        yield page, controls
 
 
 def _served(watched: Any, token: "Token", port: int) -> "Serving":

@@ -119,13 +119,13 @@ class Controls(Protocol):
 
     @property
     def paused(self) -> bool:
-        """Whether no new tasks are sent."""
+        """Whether no new tasks are sent, or training waits."""
 
     def pause(self) -> None:
-        """Send no new tasks; those in flight come back."""
+        """Send no new tasks; those in flight come back. Training waits."""
 
     def go_on(self) -> None:
-        """Send tasks again."""
+        """Send tasks again, or train again."""
 
     def replan(self) -> None:
         """Work out the plan again, now."""

@@ -135,6 +135,8 @@ function notReached() {
 
 function tooWide() {
   const width = document.documentElement.clientWidth;
+  const captions = [...document.querySelectorAll("caption")].filter((each) => visible(each) && each.getBoundingClientRect().right > width);
+  if (captions.length) return captions.map((each) => `a sentence goes on beyond ${width} pixels: ${shown(each)}`);
   if (document.documentElement.scrollWidth <= width) return [];
   const cut = (each) => each.parentElement && (getComputedStyle(each.parentElement).overflowX !== "visible" || cut(each.parentElement));
   const guilty = [...document.body.querySelectorAll("*")].filter((each) => each.getBoundingClientRect().right > width + 1);

@@ -75,6 +75,7 @@ def height(place: int) -> int:
     return panel.CLIENTS if place == 0 else panel.CLIENTS - 18 - 11 - 17 * (place - 1)
 
 
+@pytest.mark.slow
 def test_ten_dots_per_side_are_seen_also_while_they_fly(visit: Any) -> None:
     page = visit(PICTURE)
     for at in np.arange(0.4, 24.5, 0.73):

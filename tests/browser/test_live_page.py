@@ -186,6 +186,40 @@ def test_a_real_federation_is_shown_paused_killed_resumed_and_stopped(visit, fed
 
 
 @pytest.mark.slow
+def test_training_is_paused_from_its_page_and_stopped_with_a_checkpoint(visit, tmp_path):
+    fleet, out, port = tmp_path / "fleet.csv", tmp_path / "run", free_port()
+    fleet.write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
+    said, words = tmp_path / "said.txt", ["train", str(fleet), "--steps", "1000000", "--evaluate-every", "200"]
+    command = [sys.executable, "-m", "sojourn", *words, "--out", str(out), "--dashboard", str(port)]
+    with said.open("wb") as file:
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        training = Popen(command, stdin=DEVNULL, stdout=file, stderr=STDOUT, env=environment)
+    try:
+        until(lambda: "its token is in " in said.read_text(), START, said.read_text)
+        token = re.search(r"its token is in (.*)\n", said.read_text())[1]
+        page = visit(f"http://127.0.0.1:{port}/")
+        visit.expect_errors(*GONE)
+        enter(page, Path(token).read_text().strip())
+        page.locator("#answer", has_text=re.compile(r": [1-9][0-9,]+ updates")).wait_for(timeout=1000 * START)
+        assert page.locator("#replan").is_hidden()
+        page.click("#pause")
+        page.locator("#state", has_text="paused").wait_for()
+        page.locator("#done", has_text="Training waits").wait_for()
+        page.click("#pause")
+        page.locator("#state", has_text="running").wait_for()
+        page.click("#stop")
+        page.click("#stop")
+        assert training.wait(START) == 130
+        page.locator("#state", has_text="stopped").wait_for()
+    finally:
+        training.kill()
+        training.wait(START)
+    assert "continue with: sojourn train --resume --out" in said.read_text()
+    assert list((out / "checkpoints").glob("*.json"))
+    assert not (out / "summary.json").exists()
+
+
+@pytest.mark.slow
 def test_the_page_of_a_run_that_has_ended_shows_the_numbers_of_its_files(visit, federation):
     federation.start(str(federation.folder / "fleet.csv"), "--time", "6s", "--data", "digits")
     until(lambda: "page: " in federation.said(), START, federation.said)
@@ -204,4 +238,6 @@ def test_the_page_of_a_run_that_has_ended_shows_the_numbers_of_its_files(visit, 
         enter(late, again.token_file.read_text().strip())
         late.locator("#answer", has_text=f" {updates:,} updates").wait_for()
         assert f"mean staleness {float(f'{trace.staleness.mean():.3g}'):g}" in late.locator("#answer").inner_text()
-        visit.picture(late, "live-page-ended")
+        said = late.locator("#answer").inner_text() + late.locator("#facts").inner_text()
+        assert not [one for one in ("now", "running", "last 30 s") if one in said]
+        assert "run time" in said

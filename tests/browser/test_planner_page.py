@@ -235,3 +235,36 @@ def test_pictures_of_the_page(visit, server, static):
         page = opened(visit, server, **how)
         visit.picture(page, f"planner-{name}")
         assert page.locator("svg.bars").count() == 3
+
+
+def test_names_and_numbers_of_bars_are_whole_or_cut_at_their_end(visit, server, tmp_path):
+    fleet = tmp_path / "fleet.csv"
+    name = "<script>alert(1)</script> " + "w" * 60
+    fleet.write_text(f'name,count,rate\n"{name}",9,8\nslow,3,0.0001\n')
+    for width in (1100, 390):
+        page = opened(visit, server, width=width)
+        page.set_input_files("#file", fleet)
+        page.locator("#by-group td", has_text="<script>").wait_for(state="attached")
+        outside = """() => [...document.querySelectorAll("svg.bars text")].filter(text => {
+            const mine = text.getBoundingClientRect(), whole = text.ownerSVGElement.getBoundingClientRect();
+            return mine.left < whole.left - 1 || mine.right > whole.right + 1;
+        }).map(text => text.textContent)"""
+        assert page.evaluate(outside) == []
+        shown = page.locator("svg.bars text.name").first.text_content()
+        assert shown.startswith("<script>alert(1)</script>")
+        assert shown.endswith("w…")
+
+
+def test_the_fleet_and_the_numbers_fit_a_phone(visit, server):
+    page = opened(visit, server, width=390)
+    for table in ("#fleet", "#numbers"):
+        box = page.locator(table).bounding_box()
+        assert box["x"] + box["width"] <= 390
+
+
+def test_the_page_begins_with_a_budget_that_it_does_not_call_too_short(visit, server, tmp_path):
+    page = opened(visit, server)
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,999,10\nslow,1,0.01\n")
+    page.set_input_files("#file", tmp_path / "fleet.csv")
+    page.locator("#numbers caption", has_text="1,000 clients").wait_for()
+    assert "Warning" not in page.inner_text("#notes")

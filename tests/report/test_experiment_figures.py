@@ -8,8 +8,7 @@ import pytest
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 from sojourn.calibration import Calibration  # noqa: E402
-from sojourn.experiments.plan_tuning import Trial  # noqa: E402
-from sojourn.experiments.tune_plan import TunedPlan  # noqa: E402
+from sojourn.experiments.tuned_plan import Trial, TunedPlan  # noqa: E402
 from sojourn.fleet import Fleet  # noqa: E402
 from sojourn.measured import Measured, PointMeasured  # noqa: E402
 from sojourn.plan import Plan  # noqa: E402

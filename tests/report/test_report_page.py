@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from reading_pages import read
 
-from sojourn import Fleet, Plan, Trace, analyze, fit, goal, make_plan, measure, observe, simulate
+from sojourn import Fleet, Law, Plan, Trace, analyze, fit, goal, make_plan, measure, observe, simulate, simulate_to_file
+from sojourn import trace as trace_file
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.report.page import grouping
 from sojourn.report.page.parts import Part, Section, Shown
 from sojourn.report.page.svg import page_style
 from sojourn.report.page.write import MARK, MOST_BYTES, page, parts_of, write_report
@@ -63,6 +65,21 @@ def test_the_answer_comes_first_and_judges_the_promise(trace, of_trace):
     wrong = simulate(FLEET, Plan.by_speed(FLEET, 12), 6000, start="even", seed=2)
     told = read(wrong.report(fleet=faster, plan=PLAN).html)
     assert "The promise was not kept in " in told.answer
+
+
+def test_the_answer_counts_the_figures_that_are_judged(of_trace):
+    rows = next(rows for name, rows in of_trace.tables.items() if name.startswith("Promised and observed"))
+    judged = [row for row in rows[1:] if row[:2] != ["staleness", "all"]]  # after the heads
+    assert f"none of {len(judged)} judged figures" in of_trace.answer
+    assert "The mean staleness of all updates is not judged" in of_trace.text
+
+
+def test_a_fitted_law_has_four_digits():
+    fleet = Fleet(("all",), np.array([5]), np.array([1.0]), law=(Law.parse("gamma(shape=3)"),))
+    plan = Plan.uniform(fleet, 5, cap=1)
+    trace = simulate(fleet, plan, 2000, seed=0)
+    law = read(trace.report(fleet=fleet, plan=plan).html).row("The fleet as the trace shows it", "all")[4]
+    assert re.fullmatch(r"gamma\(shape=[\d.]{1,5}\)", law)
 
 
 def test_a_name_with_html_in_it_stays_text(trace, of_trace):
@@ -239,3 +256,35 @@ def test_a_fleet_of_10_000_clients_and_a_long_trace_fit_on_a_small_page(tmp_path
             number(row[2]) for name, rows in told.tables.items() if name.startswith("Staleness by") for row in rows[1:]
         ]
         assert sum(counts) == 300_000
+
+
+def test_a_trace_file_is_read_once_for_the_whole_page(tmp_path, monkeypatch):
+    simulate_to_file(FLEET, PLAN, 3000, tmp_path / "trace.parquet", start="even", seed=1)
+    read, piece_of = [], trace_file._piece
+    monkeypatch.setattr(grouping.Grouped.pieces, "__defaults__", (701,))
+    monkeypatch.setattr(
+        trace_file, "_piece", lambda path, rows, facts: read.append(len(rows)) or piece_of(path, rows, facts)
+    )
+    (part,) = parts_of(tmp_path / "trace.parquet", fleet=FLEET, plan=PLAN)
+    assert "Promised and observed" in [section.title for section in part.sections]
+    assert sum(read) == 3012
+    assert len(read) > 4
+
+
+def test_a_page_of_a_file_read_in_pieces_has_the_numbers_of_the_trace_in_memory(tmp_path, monkeypatch, trace, of_trace):
+    trace.save(tmp_path / "trace.parquet")
+    monkeypatch.setattr(grouping.Grouped.pieces, "__defaults__", (701,))
+    of_file = read(page(parts_of(tmp_path / "trace.parquet", fleet=FLEET, plan=PLAN)).html)
+    assert of_file.answer == of_trace.answer
+    for caption in ("Promised and observed", "The fleet as the trace shows it", "Staleness by group", "Tasks by group"):
+        (mine,) = [rows for name, rows in of_file.tables.items() if name.startswith(caption)]
+        (other,) = [rows for name, rows in of_trace.tables.items() if name.startswith(caption)]
+        assert mine == other
+
+
+def test_rows_that_a_fit_refuses_end_the_comparison_and_not_the_page(trace):
+    finished = trace.finished_at.copy()
+    finished[4000] = trace.started_at[4000] - 1.0
+    told = read(replace(trace, finished_at=finished).report(fleet=FLEET, plan=PLAN).html)
+    assert "6,000 updates" in told.answer
+    assert "The comparison with theory is left out: finished_at must not be before started_at" in told.text

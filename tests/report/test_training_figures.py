@@ -7,6 +7,7 @@ from sojourn.experiments.statistics import AXES
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "columns"), [(0, 4), (2, 3), (3, 2), (4, 1)])
 def test_names_are_set_in_as_many_columns_as_fit_into_the_picture(words, columns, tmp_path, monkeypatch):
     from sojourn.report import training_figures

@@ -1,6 +1,7 @@
 """`sojourn dashboard`: the live page of a run, by its folder, or the planner page of a fleet."""
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from sojourn.cli.show import say
 from sojourn.dashboards import PORT
+from sojourn.interrupts import cleaned_up, noted
 
 Port = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1; 0 = any that is free.")]
 ThePage = Annotated[
@@ -57,12 +59,14 @@ def dashboard(
 
     from sojourn.dashboards import dashboard as shown
 
-    with shown(run, port, fleet=fleet) as page:
+    with suppress(KeyboardInterrupt), cleaned_up(), noted(twice=True) as stop, shown(run, port, fleet=fleet) as page:
+        if stop.is_set():  # while the page was made
+            return
         announce(page.address, page.token_file)
         say("Ctrl-C ends the page" + ("" if run is None else "; the run is not touched"), err=True)
         if open_it:
             webbrowser.open(page.address)
-        page.wait()
+        page.wait(stop.is_set)
 
 
 def announce(address: str, token_file: Path) -> None:

@@ -16,8 +16,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="What to report: the folder of a run, of a comparison, of a sweep or of `simulate --out`, a trace "
-            "(.parquet), a plan or a summary (.json). Several are put on one page.",
+            help="What to report: the folder of a run, of a comparison, of a sweep, of a tuning or of "
+            "`simulate --out`, a trace (.parquet), a plan or a summary (.json). Several are put on one page.",
         ),
     ],
     out: Annotated[

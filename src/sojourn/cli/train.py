@@ -1,7 +1,8 @@
 """`sojourn train`: train on a simulated clock, from flags or a TOML file, and store the run in a folder."""
 
 import shlex
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,9 +15,10 @@ from sojourn.cli.cell_options import Seconds, check_pace
 from sojourn.cli.dashboard import ThePage, announce
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import say, say_weights
-from sojourn.dashboards import check_port
+from sojourn.dashboards import beside_training, check_port
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import no_links, read_json, write_json
+from sojourn.interrupts import cleaned_up, noted
 from sojourn.learning.run.config import callbacks_in, keys
 
 if TYPE_CHECKING:
@@ -105,8 +107,8 @@ def train(
     _say(runs)
     diverged: list[str] = []
     with attempts() as attempt:
-        with _page(out, dashboard):
-            attempt(_train, runs, between, diverged if several else None)
+        with noted(twice=True) as stop, _page(out, stop, dashboard) as wait:
+            attempt(_train, runs, between, stop, wait, diverged if several else None)
         if drawn is not None:
             attempt(_draw, runs, out, drawn, alone)
         outcomes = [run.outcome for run in runs]
@@ -123,16 +125,14 @@ def train(
 
 
 @contextmanager
-def _page(folder: Path, port: int | None) -> Iterator[None]:
-    """Show the run as a page while it trains, and say where."""
-    from sojourn.dashboards import dashboard
-
+def _page(folder: Path, stop: threading.Event, port: int | None) -> Iterator[Callable[[], None]]:
+    """Show the run as a page while it trains, and say where; give a function that returns when it may go on."""
     if port is None:
-        yield
+        yield lambda: None
         return
-    with dashboard(folder, port) as page:
+    with cleaned_up(), beside_training(folder, stop, port) as (page, controls):
         announce(page.address, page.token_file)
-        yield
+        yield controls.wait
 
 
 def _configs(
@@ -247,8 +247,17 @@ def _runs(
     return runs
 
 
-def _train(runs: "list[Trainer]", seconds: float, diverged: list[str] | None) -> None:
-    """Train the runs; if one of several diverges, the others continue, and it is reported at the end."""
+def _train(
+    runs: "list[Trainer]",
+    seconds: float,
+    stop: threading.Event,
+    wait: Callable[[], None],
+    diverged: list[str] | None,
+) -> None:
+    """Train the runs until they end, or until `stop`; `wait` is called between two pieces.
+
+    If one of several diverges, the others continue, and it is reported at the end.
+    """
     from sojourn.learning.replay.replay import Diverged
     from sojourn.learning.run.trainer import Trainer, together
     from sojourn.report.bars import training_bar
@@ -258,7 +267,12 @@ def _train(runs: "list[Trainer]", seconds: float, diverged: list[str] | None) ->
         diverged.append(f"seed {run.built.config.seed}: {error}")
 
     with training_bar() as bar:
-        together(runs, seconds, progress=bar, diverged=None if diverged is None else note)
+
+        def report(done: int, total: int, facts: dict[str, Any]) -> None:
+            bar(done, total, facts)
+            wait()
+
+        together(runs, seconds, progress=report, stop=stop, diverged=None if diverged is None else note)
 
 
 def _say(runs: "list[Trainer]") -> None:

@@ -39,7 +39,7 @@ class Run:
         self.controls, self.time, self.step = controls, 0.0, 0
         self.state, self.log, self.names, self.metrics, self.anew = "running", [], {}, [], False
         self.plans = [Promise(0.0, 0, "start", group.size, 10.0, [0.75, 0.25], [3.0, 7.0])]
-        self.rows = []
+        self.rows, self.flying = [], [0, 0, 3]
 
     def happens(self, seconds, updates=1, client=0, staleness=4):
         """Let time pass; updates are applied evenly in it."""
@@ -56,13 +56,13 @@ class Run:
         metrics, self.metrics = self.metrics, []
         log, self.log = self.log, []
         anew, self.anew = self.anew, False
-        flying = np.array([0, 0, 3])
+        flying = np.array(self.flying, np.int64)
         return Look(
             self.state,
             self.time,
             rows,
             flying,
-            np.array([True, False, True]),
+            np.array([True, False, True])[: len(flying)],
             metrics,
             log,
             self.plans,

@@ -1,10 +1,13 @@
+import asyncio
 import http.client
 import logging
+import threading
 
 import pytest
 
 from report.web.a_page import POLICY, TOKEN, app
 from sojourn.errors import InvalidInput
+from sojourn.report.web import serving
 from sojourn.report.web.serving import Serving, listening
 
 
@@ -25,6 +28,23 @@ def test_a_page_is_served_on_this_machine_alone_and_its_port_is_free_afterwards(
         assert _asked(page.port, "/") == (200, "hello")
         assert _asked(page.port, "/secret", Authorization=f"Bearer {TOKEN.value}") == (200, "secret")
         assert _asked(page.port, "/", Host="evil.example")[0] == 421
+    listening(page.port).close()
+
+
+def test_an_interrupt_while_it_starts_leaves_neither_thread_nor_port(monkeypatch):
+    def interrupted(_seconds):
+        raise KeyboardInterrupt
+
+    async def slowly(**_):  # it is still starting when the interrupt comes, however fast the machine is
+        while not page._server.should_exit:
+            await asyncio.sleep(0.005)
+
+    page = Serving(app, TOKEN, POLICY)
+    monkeypatch.setattr(page._server, "startup", slowly)
+    monkeypatch.setattr(serving.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        page.start()
+    assert not [one for one in threading.enumerate() if one.name == serving.THREAD]
     listening(page.port).close()
 
 

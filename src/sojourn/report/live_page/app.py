@@ -62,7 +62,9 @@ def app(hub: Hub, html: str) -> Starlette:
 async def _controlled(request: Request, controls: Controls | None) -> Response:
     """Do what a reader asks; an error is answered in one sentence."""
     if controls is None:
-        return _refused(409, "this page can only watch the run; a server that shows its own page can be controlled")
+        return _refused(
+            409, "this page can only watch the run; the page that the run itself opens (--dashboard) can control it"
+        )
     try:
         asked = json.loads(await limited_body(request, MOST))
         name = asked.get("do") if isinstance(asked, dict) else None

@@ -117,14 +117,19 @@
     const off = !controls || controls.over;
     $("pause").disabled = $("stop").disabled = off;
     $("replan").disabled = off || controls.never_replans !== null;
+    $("replan").hidden = !(pages.about && pages.about.live);  // simulated training keeps its plan
     $("replan").title = controls && controls.never_replans || "";
     $("pause").textContent = controls && controls.paused ? "Go on" : "Pause";
     $("pause").dataset.does = controls && controls.paused ? "go_on" : "pause";
   }
 
   const DONE = {
-    pause: "No new tasks are sent; those in flight come back. The clock goes on.", go_on: "Tasks are sent again.",
+    pause: "No new tasks are sent. When those in flight are back, the clock stands still.", go_on: "Tasks are sent again.",
     replan: "The plan is being worked out again.", stop: "The server stops. The run can be resumed.",
+  };
+  const TRAINING = {
+    pause: "Training waits, and its clock stands still.", go_on: "Training goes on.",
+    stop: "Training stops with a checkpoint. The run can be resumed.",
   };
 
   async function ask(name) {
@@ -132,7 +137,7 @@
       const answer = await fetch("/api/control", {
         method: "POST", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify({ do: name }),
       });
-      if (answer.ok) $("done").textContent = DONE[name];
+      if (answer.ok) $("done").textContent = (pages.about.live ? DONE : TRAINING)[name];
       else $("done").textContent = answer.status === 409 ? (await answer.json()).error : (await answer.text()).trim();
     } catch {
       $("done").textContent = "The server does not answer.";

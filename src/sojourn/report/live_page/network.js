@@ -90,7 +90,7 @@ const Network = (() => {
     pen.fillStyle = Charts.colour("--text");
     const there = groups.present[group], all = groups.clients[group];
     const said = `${block.name}: ${there === all ? all : `${there} of ${all}`} clients, ` +
-      `${groups.serving[group]} in service, ${groups.waiting[group]} waiting`;
+      `${groups.serving[group]} in service, ${groups.waiting[group]} waiting or on the way`;
     pen.fillText(said, left, block.top + LABEL / 2, width - left - 8);
     if (!plan.size) return drawShare(pen, block, width);
     block.members.forEach((client, place) => {
@@ -162,7 +162,7 @@ const Network = (() => {
     now = newNow;
     const waiting = now.groups.waiting.reduce((sum, one) => sum + one, 0);
     canvas.setAttribute("aria-label", `The network: a server and ${about.count} clients, of which ${now.present} are ` +
-      `there; ${now.flying} tasks are out, ${waiting} of them wait. The table below has the numbers of each group.`);
+      `there; ${now.flying} tasks are out, ${waiting} of them wait or are on the way. The table below has the numbers of each group.`);
     draw();
   }
 

@@ -136,7 +136,8 @@ class State:
         promise = seen.plans[-1] if seen.plans else None
         until = seen.time - (BEHIND if self.of.live and seen.state in (RUNNING, PAUSED) else 0.0)
         last = max(LAST, 0 if promise is None else promise.concurrency)
-        flow, stale = self._now(seen.time, last)
+        resting = seen.state == PAUSED and not len(seen.flying)  # its clock stands still
+        flow, stale = (0.0, None) if resting else self._now(seen.time, last)
         whole = self._updates / seen.time if seen.time > 0 else None
         mean = self._stale / self._updates if self._updates else None
         promised: dict[str, float | None] = {"throughput": None, "staleness": None}

@@ -28,14 +28,18 @@ const Tables = (() => {
     table.replaceChildren(said, ...(rows.length ? [top, body] : []));
   }
 
+  // a run that goes on is described by what it did of late, one that is over by all of it
+  const over = now => !["running", "paused"].includes(now.state);
+  const current = (now, one) => over(now) ? one.whole : one.now;
+
   function facts(about, now) {
     const against = one => one.promised === null ? "no promise" : `${number(one.promised)} promised`;
-    const lately = about.window === null ? `last ${whole(now.last)}` : `last ${about.window} s`;
+    const lately = about.window === null ? `, last ${whole(now.last)}` : `, last ${about.window} s`, late = over(now) ? "" : lately;
     const shown = [
       [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
-      [Charts.duration(now.time), about.live ? "running" : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
-      [number(now.throughput.now), `updates per second, ${lately}`, against(now.throughput)],
-      [number(now.staleness.now), `mean staleness, ${lately}`, against(now.staleness)],
+      [Charts.duration(now.time), about.live ? (over(now) ? "run time" : "running") : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
+      [number(current(now, now.throughput)), `updates per second${late}`, against(now.throughput)],
+      [number(current(now, now.staleness)), `mean staleness${late}`, against(now.staleness)],
       [number(now.judged.accuracy), "accuracy", ""],
       [number(now.judged.test_loss), "test loss", ""],
       [whole(now.flying), "tasks in flight", now.concurrency === null ? "" : `of ${whole(now.concurrency)}`],
@@ -60,17 +64,19 @@ const Tables = (() => {
     const clock = about.live ? Charts.duration(time) : `${Charts.duration(time)} of virtual time`;
     const faults = Object.entries(now.faults).map(([kind, many]) => `${whole(many)} ${kind}`).join(", ");
     const parts = [`${words[now.state]} ${clock}: ${whole(updates)} updates`];
-    if (throughput.now !== null) parts.push(`${number(throughput.now)} per second now${against(throughput)}`);
-    if (staleness.now !== null) parts.push(`mean staleness ${number(staleness.now)}${against(staleness)}`);
+    const flow = current(now, throughput), stale = current(now, staleness);
+    if (flow !== null) parts.push(`${number(flow)} per second${over(now) ? "" : " now"}${against(throughput)}`);
+    if (stale !== null) parts.push(`mean staleness ${number(stale)}${against(staleness)}`);
     if (judged.accuracy !== null) parts.push(`accuracy ${number(judged.accuracy)}`);
     else if (judged.test_loss !== null) parts.push(`test loss ${number(judged.test_loss)}`);
     document.getElementById("answer").textContent = `${parts.join(", ")}. Faults: ${faults || "none"}.`;
-    document.getElementById("faults").textContent = faults ? `So far: ${faults}.` : "No task was lost, dropped or refused so far.";
+    document.getElementById("faults").textContent = faults ? `${over(now) ? "In all" : "So far"}: ${faults}.`
+      : `No task was lost, dropped or refused${over(now) ? "" : " so far"}.`;
   }
 
   function groups(now) {
     const all = now.groups, head = [["group", ""], ["clients there", "number"], ["in service", "number"],
-      ["waiting", "number"], ["updates", "number"], ["share", "number"], ["promised", "number"],
+      ["waiting or on the way", "number"], ["updates", "number"], ["share", "number"], ["promised", "number"],
       ["staleness", "number"], ["promised", "number"]];
     const rows = all.name.slice(0, 100).map((name, place) => [name, `${all.present[place]} of ${all.clients[place]}`,
       whole(all.serving[place]), whole(all.waiting[place]), whole(all.updates[place]), percent(all.share[place]),

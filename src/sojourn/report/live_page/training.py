@@ -16,9 +16,10 @@ from sojourn.experiments.watching import described, promised
 from sojourn.files import LOCK, no_links
 from sojourn.folders import in_use
 from sojourn.learning.run.run_config import facts_of
+from sojourn.report.live_page.training_controls import TrainingControls
 from sojourn.tails import MetricsTail
 from sojourn.trace import COLUMNS, IN_FLIGHT, Trace
-from sojourn.watched import ENDED, KILLED, RUNNING, STOPPED, Look
+from sojourn.watched import ENDED, KILLED, PAUSED, RUNNING, STOPPED, Look
 
 ROW = np.dtype([(key, kind) for key, kind in COLUMNS.items()])
 LARGEST = 2**28  # bytes of a trace that is read; of a larger one only the metrics are shown
@@ -27,12 +28,10 @@ NOBODY = np.zeros(0, np.int64)
 
 
 class WatchedTraining:
-    """A simulated run by its folder."""
+    """A simulated run by its folder; with controls if it trains in this process."""
 
-    controls = None
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, controls: TrainingControls | None = None) -> None:
+        self.folder, self.controls = Path(folder), controls
         no_links(self.folder)
         if not (self.folder / "config.json").exists():
             raise InvalidInput(f"{folder} holds no run; name the folder of sojourn train or of sojourn live")
@@ -103,6 +102,9 @@ class WatchedTraining:
     def _state(self) -> str:
         if (self.folder / "summary.json").exists():
             return ENDED
+        if self.controls is not None:
+            going = PAUSED if self.controls.paused else RUNNING
+            return STOPPED if self.controls.stopping.is_set() else going
         if in_use(self.folder / LOCK):
             return RUNNING
         written = max(path.stat().st_mtime for path in self.folder.iterdir())

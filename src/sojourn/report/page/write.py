@@ -9,6 +9,7 @@ from typing import Any
 
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
+from sojourn.experiments.tuned_plan import TunedPlan
 from sojourn.files import check_place, read_json, write_text
 from sojourn.fleet import Fleet
 from sojourn.folders import check_folder, made
@@ -17,7 +18,7 @@ from sojourn.planning.advice import Advice
 from sojourn.planning.bound.search import Planned
 from sojourn.report.figures import pyplot, save
 from sojourn.report.page import found as kinds
-from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace
+from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace, of_tuning
 from sojourn.report.page.found import Found, found
 from sojourn.report.page.parts import Part, Section, plural, table
 from sojourn.report.page.svg import inline
@@ -133,6 +134,8 @@ def parts_of(thing: Any, fleet: Any = None, plan: Any = None) -> list[Part]:
             return [_of_comparison(thing)]
         case Sweep():
             return [of_comparison.part_of_sweep(thing.folder, thing.runs, thing._title())]
+        case TunedPlan():
+            return [of_tuning.part_of_tuned(thing)]
         case Observation():
             return [of_result.part_of_observation(thing)]
         case Analysis():
@@ -172,6 +175,8 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
             return [of_comparison.comparison_in(path)]
         case kinds.SWEEP:
             return [of_comparison.sweep_in(path)]
+        case kinds.TUNING:
+            return [of_tuning.tuning_in(path)]
         case kinds.SUMMARY:
             return [of_simulation.part_of_summary(path)]
     return [of_simulation.part_of_simulation(path, fleet, plan)]

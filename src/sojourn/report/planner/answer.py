@@ -4,7 +4,6 @@ Exact theory says how fast, how stale and how idle; the twin says what loss to e
 and ratios alone, so its answer is the ratio to the recommended plan, and a word for how much that ratio means.
 """
 
-from dataclasses import replace
 from functools import lru_cache
 from math import inf, isfinite
 from typing import Any
@@ -18,11 +17,9 @@ from sojourn.planning.policy import Policy, robust
 from sojourn.planning.search import FLOOR, TIE
 from sojourn.planning.twin.quick import quick
 from sojourn.report.planner.grouping import Grouping
-from sojourn.report.planner.question import KEPT, Knobs, Question, Refused, made_plan
+from sojourn.report.planner.question import KEPT, Knobs, Question, Refused, analysis, made_plan
 from sojourn.report.planner.steps import tasks_to_try, times_to_try
-from sojourn.scenario import Scenario
-from sojourn.timing.exact.analysis import Analysis
-from sojourn.timing.expected import expected, reach
+from sojourn.timing.expected import reach
 
 MOST_LOSSES = 1000  # predictions that are kept
 FULL = "Every client always holds as many tasks as it may, so the sampling makes no difference."
@@ -81,7 +78,7 @@ def plan_text(asked: Any) -> str:
 
 def side(fleet: Fleet, knobs: Knobs, time: float, groups: Grouping) -> dict[str, Any]:
     """Return what exact theory says about a policy."""
-    found = analysis(fleet, replace(knobs, correction=0.0))
+    found = analysis(fleet, knobs)
     row = row_from(fleet, Policy(NAME, found.plan), found, time)
     return {
         "cap": knobs.cap,
@@ -96,12 +93,6 @@ def side(fleet: Fleet, knobs: Knobs, time: float, groups: Grouping) -> dict[str,
         "waiting": row.waiting,
         "by_group": groups.of_analysis(found),
     }
-
-
-@lru_cache(KEPT)
-def analysis(fleet: Fleet, knobs: Knobs) -> Analysis:
-    """Return the exact analysis of a policy; the correction has no part in it."""
-    return expected(fleet, made_plan(fleet, knobs), Scenario())
 
 
 def expected_loss(fleet: Fleet, mine: Knobs, best: Knobs, time: float) -> dict[str, Any]:
@@ -131,7 +122,7 @@ def expected_loss(fleet: Fleet, mine: Knobs, best: Knobs, time: float) -> dict[s
 def notes(question: Question) -> list[str]:
     """Return sentences on what the numbers assume, and on a budget that is too short."""
     fleet, knobs, time = question.fleet, question.knobs, question.time
-    found = analysis(fleet, replace(knobs, correction=0.0))
+    found = analysis(fleet, knobs)
     advice = Advice(fleet, time, found.plan, (row_from(fleet, Policy("yours", found.plan), found, time),))
     said = [*scarce(advice), *early(advice), *(f"{one[0].upper()}{one[1:]}." for one in reach(found, "routed", inf))]
     full = knobs.cap is not None and knobs.tasks == room_of(fleet, knobs.cap)

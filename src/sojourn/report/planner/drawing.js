@@ -44,12 +44,23 @@ const Drawing = (() => {
     return made;
   }
 
-  const short = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  const pen = document.createElement("canvas").getContext("2d");
+  const wide = (text, size) => {  // how wide a text is drawn, in pixels
+    pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+    return pen.measureText(text).width;
+  };
+  const short = (text, room, size) => {  // cut at its end, where it is too long
+    const letters = [...text];
+    let most = letters.length;
+    while (most > 1 && wide(`${letters.slice(0, most).join("")}…`, size) > room) most -= 1;
+    return wide(text, size) <= room ? text : `${letters.slice(0, most).join("")}…`;
+  };
 
-  // Two bars for each group, one under the other: yours and recommended.
+  // Each group has its name on a line, and two bars below it, one under the other: yours and recommended.
   function bars(title, names, yours, recommended, shown) {
     const figure = element("figure"), drawing = document.createElementNS(SVG, "svg");
-    const width = 360, left = 112, right = 62, high = 34, height = names.length * high + 4;
+    const width = 360, high = 52, height = names.length * high, texts = [...yours, ...recommended].map(shown);
+    const room = width - 8 - Math.max(...texts.map(text => wide(text, 12)));
     const most = Math.max(...yours, ...recommended) || 1;
     drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
     drawing.setAttribute("class", "bars");
@@ -58,12 +69,12 @@ const Drawing = (() => {
     const more = names.length > 6 ? "; and more, in the table below" : "";
     drawing.setAttribute("aria-label", `${title}. ${said.join("; ")}${more}.`);
     names.forEach((name, place) => {
-      const y = place * high + 4;
-      part(drawing, "text", { x: left - 8, y: y + 18, "text-anchor": "end" }, short(name, 16));
+      const y = place * high;
+      part(drawing, "text", { x: 0, y: y + 14, class: "name" }, short(name, width, 13));
       [["yours", yours], ["recommended", recommended]].forEach(([kind, values], line) => {
-        const long = (width - left - right) * values[place] / most, top = y + line * 13;
-        part(drawing, "rect", { x: left, y: top, width: Math.max(long, 1), height: 11, rx: 2, class: kind });
-        part(drawing, "text", { x: left + long + 5, y: top + 10, class: "value" }, shown(values[place]));
+        const long = room * values[place] / most, top = y + 20 + line * 13;
+        part(drawing, "rect", { x: 0, y: top, width: Math.max(long, 1), height: 11, rx: 2, class: kind });
+        part(drawing, "text", { x: long + 5, y: top + 10, class: "value" }, shown(values[place]));
       });
     });
     const caption = element("figcaption", title);

@@ -49,7 +49,11 @@ const FleetTable = (() => {
     }
     rows.slice(0, whole ? MOST : 5).forEach((row, place) => {
       const line = body.insertRow();
-      for (const [key, label] of Object.entries(shown)) line.insertCell().append(input(row, place, key, label));
+      for (const [key, label] of Object.entries(shown)) {
+        const cell = line.insertCell();
+        cell.dataset.label = label;  // stands above the field where the heads of columns have no room
+        cell.append(input(row, place, key, label));
+      }
       if (Source.free && rows.length > 1) line.insertCell().append(remove(place));
     });
     const many = rows.length.toLocaleString("en");

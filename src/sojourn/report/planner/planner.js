@@ -83,17 +83,17 @@
 
   function show(answer) {
     const { yours, recommended, loss } = answer;
-    const ratio = (mine, theirs) => theirs > 0 ? `× ${number(mine / theirs, 3)}` : "–";
+    const ratio = (mine, theirs) => theirs > 0 ? `×\u00a0${number(mine / theirs, 3)}` : "–";
     const line = (name, key, said = number) => [name, said(yours[key]), said(recommended[key]), ratio(yours[key], recommended[key])];
-    fill($("numbers"), ["", "yours", "recommended", "yours / recommended"], [
+    fill($("numbers"), ["", "yours", "recommended", "ratio"], [
       line("updates per second", "throughput"),
       line(`updates in ${duration(answer.time)}`, "updates"),
       line("mean staleness", "staleness"),
       line("staleness of the stalest clients", "stalest"),
       line("idle clients", "idle"),
       line("tasks that wait", "waiting"),
-      ["expected loss, relative", lossShort(loss), "1", loss.ratio === null ? "–" : `× ${number(loss.ratio, 2)}`],
-    ], `${number(answer.clients)} clients`);
+      ["expected loss, relative", lossShort(loss), "1", loss.ratio === null ? "–" : `×\u00a0${number(loss.ratio, 2)}`],
+    ], `${number(answer.clients)} clients; the ratio is yours to recommended`);
     $("answer").textContent = sentence(answer);
     $("notes").replaceChildren(...answer.notes.map(one => element("p", one, one.startsWith("Warning") ? "note" : "quiet")));
     pictures(answer);
@@ -163,7 +163,7 @@
     if (!file) return;
     if (file.size > SETTINGS.most_bytes) {
       const size = one => `${number(one / 1e6, 3)} MB`;
-      return refuse("file", `a file must have at most ${size(SETTINGS.most_bytes)}, got ${size(file.size)}; use sojourn fit`);
+      return refuse("file", `a file must have at most ${size(SETTINGS.most_bytes)}, got ${size(file.size)}; leave out rows or columns`);
     }
     const found = await Source.read({ name: file.name, text: await file.text() });
     if (found.error) return refuse("file", found.error);

@@ -18,8 +18,11 @@ from sojourn.plan import Plan
 from sojourn.plan_text import NAMES, by_power, plan_of
 from sojourn.planning.advice import budget
 from sojourn.planning.policy import CORRECTION, SCHEDULE
-from sojourn.report.planner.steps import MOST_TASKS, middle, times_to_try
+from sojourn.report.planner.steps import MOST_TASKS, first_time
+from sojourn.scenario import Scenario
 from sojourn.shown import quoted
+from sojourn.timing.exact.analysis import Analysis
+from sojourn.timing.expected import expected
 from sojourn.values import items, number, table, text
 
 MOST_CLIENTS = 100_000
@@ -86,16 +89,19 @@ class Question:
                     raise InvalidInput(f"a question has no '{key}'; it has {', '.join(KEYS)}")
         with _about("fleet"):
             fleet = fleet_from(told.get("groups"))
+        knobs = _knobs(fleet, told)
         with _about("time"):
-            time = _time(told["time"]) if "time" in told else middle(times_to_try(fleet))
-        return cls(fleet, _knobs(fleet, told), time, told.get("which") == "recommended")
+            time = _time(told["time"]) if "time" in told else first_time(fleet, analysis(fleet, knobs).throughput)
+        return cls(fleet, knobs, time, told.get("which") == "recommended")
 
 
 def fleet_from(rows: Any) -> Fleet:
     """Return the fleet of these rows, each a table with the columns of a fleet file."""
     listed = items(rows, "groups")
     if len(listed) > MOST_GROUPS:
-        raise InvalidInput(f"the page takes at most {MOST_GROUPS:,} groups, got {len(listed):,}; use sojourn plan")
+        raise InvalidInput(
+            f"the page takes at most {MOST_GROUPS:,} groups, got {len(listed):,}; the command sojourn plan takes more"
+        )
     fleet = _made(json.dumps(listed))
     check_size(fleet)
     return fleet
@@ -106,7 +112,7 @@ def check_size(fleet: Fleet) -> None:
     if fleet.groups > MOST_GROUPS or fleet.clients > MOST_CLIENTS:
         raise InvalidInput(
             f"the page takes at most {MOST_GROUPS:,} groups and {MOST_CLIENTS:,} clients, got {fleet.groups:,} and "
-            f"{fleet.clients:,}; use sojourn plan"
+            f"{fleet.clients:,}; the command sojourn plan takes more"
         )
 
 
@@ -182,6 +188,12 @@ def _knobs(fleet: Fleet, told: dict[str, Any]) -> Knobs:
 def made_plan(fleet: Fleet, knobs: Knobs) -> Plan:
     """Return a policy as a plan; the last ones are kept."""
     return knobs.plan(fleet)
+
+
+@lru_cache(KEPT)
+def analysis(fleet: Fleet, knobs: Knobs) -> Analysis:
+    """Return the exact analysis of a policy; the correction has no part in it."""
+    return expected(fleet, made_plan(fleet, replace(knobs, correction=0.0)), Scenario())
 
 
 def _cap(given: Any) -> int | None:

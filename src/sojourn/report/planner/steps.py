@@ -32,6 +32,12 @@ def times_to_try(fleet: Fleet) -> list[float]:
     return [float(f"{factor * base:.2g}") for factor in FACTORS]
 
 
-def middle(times: list[float]) -> float:
-    """Return the budget that a page begins with."""
-    return times[FACTORS.index(2)]
+def first_time(fleet: Fleet, throughput: float) -> float:
+    """Return the budget that a page begins with, long enough for two updates per client at this throughput.
+
+    >>> fleet = Fleet.of(all=(20, 1.0))
+    >>> first_time(fleet, 20.0), first_time(fleet, 0.5)
+    (20.0, 80.0)
+    """
+    usual = times_to_try(fleet)[FACTORS.index(2)]
+    return max(usual, float(f"{2 * fleet.clients / throughput:.2g}"))

@@ -1,6 +1,7 @@
 """Files that are dropped on the planner page: a fleet file, or a log of durations from which a fleet is fitted."""
 
 import csv
+import re
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +17,13 @@ from sojourn.values import table, text
 
 MOST_BYTES = 5_000_000
 FLEET, LOG = "fleet", "log"
+WORDS = {  # of the command line, and what a page says instead
+    r"name the column with (\w+) \(--\w+ NAME\)": r"rename that column to \1",
+    r"with --duration NAME": "called duration",
+    r", add --status .*$": ", rename it to status",
+    r"; latest = .*$": "",
+    r" \([^()]*--[a-z][^()]*\)": "",
+}
 
 
 def read_upload(asked: Any) -> dict[str, Any]:
@@ -44,7 +52,8 @@ def fleet_in(path: str | Path) -> Fleet:
 def _read(name: str, content: str) -> dict[str, Any]:
     if len(content) > MOST_BYTES:
         raise InvalidInput(
-            f"a file must have at most {MOST_BYTES / 1e6:g} MB, got {len(content) / 1e6:.3g} MB; use sojourn fit"
+            f"a file must have at most {MOST_BYTES / 1e6:g} MB, got {len(content) / 1e6:.3g} MB; "
+            "leave out rows or columns"
         )
     shown = short(PurePath(name.replace("\\", "/")).name or "the file", 60)
     kind = kind_of(shown, content)
@@ -54,7 +63,7 @@ def _read(name: str, content: str) -> dict[str, Any]:
         try:
             fleet, notes = _fleet(path, kind)
         except SojournError as error:
-            raise InvalidInput(str(error).replace(str(path), shown)) from None
+            raise InvalidInput(on_page(str(error).replace(str(path), shown))) from None
     check_size(fleet)
     return {"name": shown, "kind": kind, "groups": rows_of(fleet), "notes": notes}
 
@@ -63,7 +72,24 @@ def _fleet(path: Path, kind: str) -> tuple[Fleet, list[str]]:
     if kind == FLEET:
         return Fleet.load(path), []
     found = fit_log(path)
-    return found.fleet, [f"{one[:1].upper()}{one[1:]}." for one in found.notes]
+    said = map(on_page, found.notes)
+    return found.fleet, [f"{one[:1].upper()}{one[1:]}{'' if one.endswith('?') else '.'}" for one in said]
+
+
+def on_page(sentence: str) -> str:
+    """Return a sentence on a log in words that fit a page, where nobody types options.
+
+    >>> on_page("ms read as milliseconds (--time-unit sets another unit)")
+    'ms read as milliseconds'
+    >>> on_page("log file a.txt has no column ...: name the column with device (--device NAME)")
+    'a.txt has no column ...: rename that column to device, or take a fleet file, with columns name, count and rate'
+    """
+    said = sentence
+    for pattern, words in WORDS.items():
+        said = re.sub(pattern, words, said)
+    if "has no column" in said:
+        said = f"{said.removeprefix('log file ')}, or take a fleet file, with columns name, count and rate"
+    return said
 
 
 def kind_of(name: str, content: str) -> str:

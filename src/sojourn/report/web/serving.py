@@ -71,13 +71,17 @@ class Serving:
         return f"http://{HOST}:{self.port}/"
 
     def start(self) -> Self:
-        """Serve from now on, and return when the page answers."""
-        self._thread.start()
-        until = time.monotonic() + START
-        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
-        if not self._server.started:
-            raise SojournError(f"the page at port {self.port} does not start; try another port")
+        """Serve from now on, and return when the page answers; if that fails or is interrupted, nothing is left."""
+        try:
+            self._thread.start()
+            until = time.monotonic() + START
+            while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
+                time.sleep(0.005)
+            if not self._server.started:
+                raise SojournError(f"the page at port {self.port} does not start; try another port")
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def wait(self, done: Callable[[], bool] = lambda: False) -> None:
