@@ -115,7 +115,7 @@ def calibration_of(cell: Cell, results: Path) -> Path:
 
 def calibrate_all(cells: Sequence[Cell], results: Path, count: bool) -> None:
     """Measure the constants that are missing, from a few hundred gradients along a short training."""
-    from sojourn.facade import calibrate
+    from sojourn import calibrate
 
     wanted: dict[Path, Cell] = {}
     for cell in cells:

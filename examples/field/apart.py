@@ -3,6 +3,7 @@
 Client i has points around its own centre; the loss of a model w on a point x is 1/2 (w - x)' H (w - x). The centres of
 fast clients, the first half, lie around (1, ..., 1), those of slow ones around (-1, ..., -1). The objective is the mean
 over the clients, so its optimum is the mean of the clients' means, near 0. What favours fast clients ends away from it.
+Training starts at (3, ..., 3), far from all of this, so that nothing is gained by staying where one is.
 """
 
 from functools import lru_cache
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from sojourn.learning.data.dataset import Dataset
 
-DIMENSION, EXAMPLES, TESTS, NOISE = 10, 50, 12, 0.5
+DIMENSION, EXAMPLES, TESTS, NOISE, START = 10, 50, 12, 0.5, 3.0
 CURVATURE = 4.0 ** -(np.arange(DIMENSION) / (DIMENSION - 1))  # eigenvalues of H, from 1 to 1/4
 
 
@@ -39,12 +40,22 @@ def optimum() -> NDArray[np.float64]:
     return np.asarray(points().train_x.astype(np.float64).mean(axis=0))
 
 
+def settles(speeds: NDArray[np.float64], power: float) -> float:
+    """Return how far from the optimum a method settles in which a client counts as its speed to some power.
+
+    All clients have the same curvature, so the limit is the mean of their own optima with these weights, whatever the
+    staleness: 1 = updates as they come while everybody is busy, 1/2 = with correction 1/2, 0 = unbiased.
+    """
+    means = points().train_x.astype(np.float64).reshape(CLIENTS, EXAMPLES, DIMENSION).mean(axis=1)
+    return float(np.linalg.norm(np.average(means, axis=0, weights=speeds**power) - optimum()))
+
+
 class Nearest(nn.Module):
     """A point w that has to be near to all others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.w = nn.Parameter(torch.zeros(DIMENSION))
+        self.w = nn.Parameter(torch.full((DIMENSION,), START))
         self._curvature = torch.as_tensor(CURVATURE)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from sojourn import Fleet
+from sojourn.errors import InvalidInput
 
 CLIENTS = 40
 GRADIENTS = 8000  # gradients that the whole fleet could compute in the time of a run if nobody ever waited
@@ -38,14 +39,15 @@ class Work:
 
 WORKS = {
     "quadratic": Work(
-        *("apart:points", "apart:Nearest", 4, (0.01, 0.03, 0.1, 0.3, 1.0)), more=(("execution", "one-by-one"),)
+        *("apart:points", "apart:Nearest", 4, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)),
+        more=(("execution", "one-by-one"),),
     ),
     "digits": Work("digits", "mlp(hidden=32)", 8, (0.01, 0.03, 0.1, 0.3, 1.0), more=(("execution", "waves"),)),
     "fashion": Work(
         *("fashion-mnist", "mlp(hidden=32)", 8, (0.003, 0.01, 0.03, 0.1, 0.3)), more=(("execution", "waves"),)
     ),
     "cifar": Work(
-        *("cifar10", "resnet20(norm=batch)", 64, (0.0125, 0.025, 0.05)),
+        *("cifar10", "resnet20(norm=batch)", 64, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)),
         seeds=3,
         clients=100,
         holdout=0.1,
@@ -133,4 +135,10 @@ def cells() -> list[Cell]:
 
 def chosen(words: list[str], gradients: int | None = None) -> list[Cell]:
     """Return the cells whose name has all these words, with runs of another length if one is given."""
-    return [replace(cell, gradients=gradients) for cell in cells() if all(word in cell.name for word in words)]
+    if gradients is not None and gradients < 1:
+        raise InvalidInput(f"gradients must be at least 1, got {gradients}")
+    found = [replace(cell, gradients=gradients) for cell in cells() if all(word in cell.name for word in words)]
+    if not found:
+        names = ", ".join(cell.name for cell in cells())
+        raise InvalidInput(f"words must all be part of the name of a cell, got {' '.join(words)}; the cells: {names}")
+    return found

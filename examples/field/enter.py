@@ -33,6 +33,10 @@ def entered(arguments: Namespace) -> None:
         found.setdefault(cell, {}).update(rows)
     quadratic = [cell for cell in picked if cell.problem == "quadratic"]
     images = [cell for cell in picked if cell.problem != "quadratic"]
+    if arguments.gradients is not None:
+        print(
+            f"The row of {text} is from a trial of {arguments.gradients} gradients; do not compare it with the others."
+        )
     for cells, table in ((quadratic, quadratic_table), (images, summary_table)):
         if cells:
             print(table(found, cells))

@@ -9,7 +9,7 @@ from pathlib import Path
 from cells import Cell, cells
 from picture import draw
 from results import Outcomes, load
-from tables import cifar_table, fleets_table, quadratic_table, summary_table
+from tables import cifar_table, exact_table, fleets_table, predictions_table, quadratic_table, summary_table
 
 
 def report_all(results: Path, page: Path) -> None:
@@ -35,7 +35,9 @@ def parts(results: Path) -> dict[str, str]:
         "summary": summary_table(found, _of("digits", "fashion")),
         "fleets": fleets_table(found, _of("digits", "fashion")),
         "quadratic": quadratic_table(found, _of("quadratic")),
+        "exact": exact_table(found, _of("quadratic")),
         "cifar": cifar_table(found, _of("cifar")),
+        "predictions": predictions_table(found, _of("cifar"), _of("digits", "fashion")),
     }
 
 

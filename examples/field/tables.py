@@ -40,6 +40,7 @@ def summary_table(found: Outcomes, cells: Sequence[Cell]) -> str:
         "random classes": [cell.name for cell in cells if cell.dealt == "random" and cell.name in found],
         "by speed": [cell.name for cell in cells if cell.dealt == "by speed" and cell.name in found],
     }
+    kinds = {kind: group for kind, group in kinds.items() if group}
     head = ["entry", *kinds, "accuracy", "worst client", "updates", "discarded", "MB up"]
     rows = []
     for entry in ranked(found, names):
@@ -94,33 +95,69 @@ def quadratic_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     return _table(["entry", *titles], rows)
 
 
+EXACT = {
+    "asyncsgd, random": 0.0,
+    "generalized-asyncsgd, planned": 0.5,
+    "asyncsgd, finisher": 1.0,
+    "asgrad, waiting for 5": 1.0,
+}
+"""Entries whose limit is known: the clients' weights in it are their speeds to this power."""
+
+
+def exact_table(found: Outcomes, cells: Sequence[Cell]) -> str:
+    """Return where entries would settle with small steps and much time, beside where they ended."""
+    from apart import settles
+
+    cells = [cell for cell in cells if cell.name in found]
+    rows = []
+    for entry, power in EXACT.items():
+        limits = [f"{settles(cell.fleet.rate[cell.fleet.group_of_client], power):.2f}" for cell in cells]
+        ended = [_near(found[cell.name][entry]) for cell in cells]
+        rows += [[f"{entry}: exact", *limits], [f"{entry}: trained", *ended]]
+    return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
+
+
 def _near(one: Outcome) -> str:
     mean, error = one.distance
     return f"{mean:.3f} ± {error:.3f}" if isfinite(mean) else "diverged"
 
 
 def cifar_table(found: Outcomes, cells: Sequence[Cell]) -> str:
-    """Return the test accuracy on CIFAR-10 by fleet."""
-    names = [cell.name for cell in cells if cell.name in found]
-    if not names:
-        return "Not trained yet."
-    common = set.intersection(*(set(found[name]) for name in names))
-    order = sorted(sorted(common), key=lambda entry: -fmean(_or_zero(found[name][entry].accuracy) for name in names))
-    head = ["entry"]
-    for cell in cells:
-        if cell.name in found:
-            head += [f"{cell.fleet_name}: accuracy", "worst client", "updates", "step"]
-    rows = [[entry, *(text for name in names for text in _on_images(found[name][entry]))] for entry in order]
+    """Return loss and accuracy on CIFAR-10, one table per fleet, the lowest loss first."""
+    trained = [cell for cell in cells if cell.name in found]
+    return "\n\n".join(_on_images(cell, found[cell.name]) for cell in trained) or "Not trained yet."
+
+
+def _on_images(cell: Cell, mine: dict[str, Outcome]) -> str:
+    head = [f"entry, {FLEETS[cell.fleet_name]}", "loss", "accuracy", "worst client", "updates", "step"]
+    rows = []
+    for one in sorted(mine.values(), key=lambda one: one.loss):
+        step = f"{one.step_size:g}" + ("*" if one.edge else "")
+        facts = (_percent(one.accuracy), _percent(one.worst), f"{one.updates:,.0f}", step)
+        rows.append([one.entry, f"{one.loss:.2f}", *facts])
     return _table(head, rows)
 
 
-def _on_images(one: Outcome) -> list[str]:
-    step = f"{one.step_size:g}" + ("*" if one.edge else "")
-    return [_percent(one.accuracy), _percent(one.worst), f"{one.updates:,.0f}", step]
+FLEETS = {"paper": "8:1", "paper, heavy-tailed": "heavy-tailed"}
+NEAREST = {"paper": "10:1", "paper, heavy-tailed": "heavy-tailed"}  # the small fleet that a fleet resembles most
 
 
-def _or_zero(value: float) -> float:
-    return value if isfinite(value) else 0.0
+def predictions_table(found: Outcomes, cells: Sequence[Cell], small: Sequence[Cell]) -> str:
+    """Return how well the order of entries in small cells predicts that on CIFAR-10, by fleet."""
+    from scipy.stats import spearmanr
+
+    rows = []
+    for cell in cells:
+        like = [one.name for one in small if one.fleet_name == NEAREST[cell.fleet_name] and one.dealt == cell.dealt]
+        if cell.name not in found or not all(name in found for name in like):
+            continue
+        mine = found[cell.name]
+        expected = [_geometric(over_best(found, name, entry) for name in like) for entry in mine]
+        losses = spearmanr(expected, [one.loss for one in mine.values()]).statistic
+        accuracies = spearmanr(expected, [-one.accuracy for one in mine.values()]).statistic
+        rows.append([FLEETS[cell.fleet_name], f"{losses:.2f}", f"{accuracies:.2f}"])
+    head = ["fleet", "rank correlation, by loss", "by accuracy"]
+    return _table(head, rows) if rows else "Not trained yet."
 
 
 def _percent(share: float) -> str:

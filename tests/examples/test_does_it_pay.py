@@ -51,6 +51,7 @@ def test_the_kept_results_are_small():
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_there_are_sixty_five_cells_with_twelve_policies_or_more_and_six_on_cifar(example):
     from policies import BOUND, ROBUST, UNIFORM, policies
     from world import cells
@@ -87,6 +88,7 @@ def test_some_classes_are_known_to_slow_clients_alone(example, slow, alone):
     assert (owner != other).any()
 
 
+@pytest.mark.slow
 def test_ca2fl_has_every_property_of_an_algorithm(example):
     from ca2fl import CA2FL
 

@@ -50,7 +50,8 @@ def test_every_entry_has_the_same_number_of_trials_and_seeds_in_every_cell(examp
     assert len(small) == 15
     for cell in small:
         assert found[cell.name].keys() == {one.name for one in entries()}
-        assert {(one.trials, len(one.losses)) for one in found[cell.name].values()} == {(5, 5)}
+        trials = len(cell.work.step_sizes)
+        assert {(one.trials, len(one.losses)) for one in found[cell.name].values()} == {(trials, 5)}
 
 
 def test_the_optimum_of_the_quadratic_problem_is_the_mean_of_the_clients_means(example):
@@ -61,6 +62,55 @@ def test_the_optimum_of_the_quadratic_problem_is_the_mean_of_the_clients_means(e
     means = np.array([x[owner == client].mean(axis=0) for client in range(CLIENTS)])
     assert optimum() == pytest.approx(means.mean(axis=0))
     assert means[: CLIENTS // 2].mean() > 0.5 > -0.5 > means[CLIENTS // 2 :].mean()
+
+
+def test_methods_whose_limit_is_known_settle_there(example):
+    from apart import settles
+    from cells import cells
+    from results import load
+    from tables import EXACT
+
+    found = load(KEPT)
+    for cell in cells()[:3]:
+        assert cell.problem == "quadratic"
+        for entry, power in EXACT.items():
+            if power:
+                mean, error = found[cell.name][entry].distance
+                assert mean == pytest.approx(settles(cell.fleet.rate[cell.fleet.group_of_client], power), abs=4 * error)
+
+
+def test_by_hand_where_two_kinds_of_clients_pull_a_model(example):
+    import numpy as np
+    from apart import CLIENTS, settles
+
+    speeds = np.where(np.arange(CLIENTS) < CLIENTS // 2, 3.0, 1.0)
+    # weights 3/4 and 1/4 instead of 1/2 and 1/2: a quarter of the way between the two means, which are 2 apart in each
+    # of ten dimensions, but for the random part of the centres
+    assert settles(speeds, 1.0) == pytest.approx(0.25 * 2 * 10**0.5, rel=0.2)
+    assert settles(speeds, 0.0) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "gradients", "message"),
+    [(["nosuch"], None, "words must all be part of the name of a cell"), ([], -5, "gradients must be at least 1")],
+)
+def test_cells_that_are_not_there_are_refused_in_a_sentence(example, words, gradients, message):
+    from cells import chosen
+
+    from sojourn.errors import InvalidInput
+
+    with pytest.raises(InvalidInput, match=message):
+        chosen(words, gradients)
+
+
+def test_a_table_of_cells_that_are_dealt_in_one_way_has_one_column_for_it(example):
+    from cells import chosen
+    from results import load
+    from tables import summary_table
+
+    head = summary_table(load(KEPT), chosen(["digits-mild-random"])).splitlines()[0]
+    assert "random classes" in head
+    assert "by speed" not in head
 
 
 def test_a_shorter_run_has_a_shorter_time_on_the_same_fleet(example):

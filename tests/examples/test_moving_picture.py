@@ -30,6 +30,7 @@ def caption(page):
     return re.sub(r"\s+", " ", below.partition("*\n")[0])
 
 
+@pytest.mark.slow
 def test_the_picture_is_what_the_command_makes(tmp_path):
     command = [sys.executable, HOME / "examples" / "animate.py", "--out", tmp_path / "again.svg"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
