@@ -40,6 +40,7 @@ from sojourn.learning.run.config import TrainConfig, value_of
 from sojourn.plan_text import plan_of
 from sojourn.planning import promises
 from sojourn.report.page.of_simulation import given, read_summary
+from sojourn.report.page.of_tuning import read_trials
 from sojourn.report.reproduction.claim import read_claims
 from sojourn.report.reproduction.experiment import Experiment
 from sojourn.report.reproduction.paper import Paper
@@ -229,6 +230,10 @@ between = 0.5
 source = "measured"
 intervals = { noise = [0.5, inf] }
 """
+TRIALS = """rung,step_size,correction,buffer,seed,loss,accuracy,cell
+1.0,0.1,0.5,3,10000,0.5,0.8,c42a43585458
+0.1,0.2,,,10001,inf,nan,06288554c945
+"""
 RUN_FILE = """fleet = "fleet.csv"
 steps = 20
 algorithm = "fedbuff(size=2)"
@@ -371,6 +376,7 @@ FILES: dict[str, Reader] = {
     "run file": Reader(TrainConfig.load, (RUN_FILE,), ".toml"),
     "comparison file": Reader(_comparison, (COMPARISON,), ".toml"),
     "sweep file": Reader(lambda path: Grid.load(path).cells(), (SWEEP,), ".toml"),
+    "trials of a tuning": Reader(read_trials, (TRIALS,), ".csv"),
     "claims": Reader(
         read_claims, ("statement,paper,ours,error,verdict,rule,note\nmean,50,48.8,exact,agrees,within 5%,\n",), ".csv"
     ),

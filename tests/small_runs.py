@@ -32,6 +32,10 @@ _AWAY = replace(_AROUND.dataset, train_x=_AROUND.dataset.train_x + np.float32(2)
 PROBLEM = Quadratic(_AWAY, _AROUND.curvature)  # the clients' optima lie around (2, 2, 2, 2)
 # f_1 = (w - 1)^2 / 2 and f_2 = (w + 3)^2 / 2: gradients w - 1 and w + 3, their mean w + 1, the optimum -1
 TOY = Quadratic(Dataset("toy", [[1.0], [-3.0]], [0, 0], [[0.0]], [0], owner=[0, 1]), np.ones(1))
+# four clients with optima 1, 1, 1 and -7, whose examples are skewed: the mean is -1 as well, most of them lie above it
+_SKEWED = [[2.0], [2.0], [2.0], [2.0], [-3.0]] * 3 + [[-6.0], [-6.0], [-6.0], [-6.0], [-11.0]]
+_OWNERS = [client for client in range(4) for _ in range(5)]
+SKEWED = Quadratic(Dataset("skewed", _SKEWED, [0] * 20, [[0.0]], [0], owner=_OWNERS), np.ones(1))
 
 
 def with_law(fleet: Fleet, text: str) -> Fleet:
@@ -99,6 +103,7 @@ def simulated(
     tasks: int | None = None,
     steps: int = 60,
     seed: int = 3,
+    problem: Quadratic | None = None,
     **world: Any,
 ) -> Case:
     """An algorithm on the timing that it asks for; `weights` sample the groups, `world` is the rest of the scenario."""
@@ -106,7 +111,7 @@ def simulated(
     plan, scenario = algorithm.timing(fleet, Plan.weighted(fleet, weights, tasks or fleet.clients), local)
     scenario = replace(scenario, **world)
     trace = simulate(fleet, plan, steps, start="even", seed=seed, scenario=scenario, engine="events")
-    problem = PROBLEM if fleet.clients == 6 else TOY
+    problem = problem or (PROBLEM if fleet.clients == 6 else TOY)
     equal = np.full(fleet.clients, 1 / fleet.clients)
     return Case(algorithm, problem, Setting(fleet, plan, equal, local), trace, scenario, seed)
 

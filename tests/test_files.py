@@ -279,7 +279,7 @@ ELSEWHERE = {
     ("cli/main.py", "open"): "nowhere, where the shell has closed an output",
     ("folders.py", "rename"): "here it is done for folders",
     ("folders.py", "mkdtemp"): "to see whether a folder can be written to",
-    ("facade.py", "mkdtemp"): "a folder that nobody named, which goes with its run",
+    ("facade/surroundings.py", "mkdtemp"): "a folder that nobody named, which goes with its run",
     ("cli/run_flags.py", "replace"): "of an argument of a function",
     ("timing/log/times.py", "replace"): "of the time zone of a moment",
     ("learning/run/metrics.py", "open"): "rows are appended, and cut back to the last checkpoint",

@@ -78,6 +78,8 @@ def read_columns(path: Path) -> Columns:
         raise UnreadableFile(f"fleet file {path} is a folder; name the file in it")
     reader = readers.get(path.suffix.lower())
     if reader is None:
+        if not os.path.exists(path):
+            raise UnreadableFile(f"fleet file {path} does not exist; check the path")
         raise UnreadableFile(f"a fleet file must end in .csv or .toml, got {path}; rename it or convert it")
     columns = columns_of(reader(path))
     if not columns["name"]:

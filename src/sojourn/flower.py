@@ -174,7 +174,7 @@ def _serve(grid: Any, run: Mapping[str, Any], settings: Mapping[str, Any], more:
 
 
 def _config(run: Mapping[str, Any]) -> "TrainConfig":
-    from sojourn.facade import run_keys
+    from sojourn.facade.texts import run_keys
     from sojourn.learning.run.config import TrainConfig
 
     given = dict(run)

@@ -67,6 +67,7 @@ def test_the_shares_of_the_picture_span_a_factor_of_32():
     assert "the fastest of these 24 clients sends 32 times as many updates as the slowest" in WORDS
 
 
+@pytest.mark.slow
 def test_to_the_finisher_staleness_is_geometric_with_the_means_of_the_prose():
     plan = Plan.uniform(MANY, 100, cap=1)
     assert analyze(MANY, plan).staleness() == pytest.approx([90.25, 729])
@@ -83,6 +84,7 @@ def test_favouring_slow_clients_makes_both_groups_fresher_and_the_server_slower(
     assert "{} updates per unit of time instead of {}".format(*told[4:]) in WORDS
 
 
+@pytest.mark.slow
 def test_the_bound_of_the_picture_is_least_with_4_tasks_and_the_twins_loss_with_100():
     drawn = runpy.run_path(str(HOME / "examples" / "theory_pictures.py"))
     tasks = (2, 4, 7, 10, 20, 50, 100)

@@ -219,6 +219,7 @@ def test_by_speed_without_weights_differs_from_by_speed_in_the_weights_alone(tmp
     assert weighted.rows[-1]["test_loss"] != plain.rows[-1]["test_loss"]
 
 
+@pytest.mark.slow
 def test_without_weights_and_with_uniform_p_it_is_asyncsgd(tmp_path):
     control = {**algorithm(TINY, UNWEIGHTED), "sampling": TINY.sampling(1.0)}
     both = [{**NEAR.keys(TINY, "asyncsgd"), **keys} for keys in (algorithm(TINY, "asyncsgd"), control)]

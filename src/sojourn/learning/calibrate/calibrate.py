@@ -34,6 +34,7 @@ from sojourn.learning.calibrate.speed_groups import known_to_one_group, pace_of_
 from sojourn.learning.replay.replay import Replay
 from sojourn.learning.run.along import updates_of
 from sojourn.learning.run.build import Built
+from sojourn.learning.run.evaluate import fitting
 from sojourn.measured import LowestMeasured, Measured, PointMeasured
 from sojourn.measured_landscape import settled
 from sojourn.trace import Trace
@@ -123,7 +124,11 @@ def calibrate(
     built: Built, trace: Trace, effort: Effort | None = None, progress: Progress | None = None
 ) -> Calibration:
     """Measure the constants of a run that is built but not trained yet, along a trace of its timing."""
-    effort = effort or Effort()
+    with fitting(built.federation, built.federation.model.module):
+        return _calibrated(built, trace, effort or Effort(), progress)
+
+
+def _calibrated(built: Built, trace: Trace, effort: Effort, progress: Progress | None) -> Calibration:
     federation, weights = built.federation, np.asarray(built.setting.weights, dtype=np.float64)
     pace = pace_of_clients(built.setting.fleet)
     design = Design.of(federation.clients, effort.gradients // effort.points, built.config.seed, pace)

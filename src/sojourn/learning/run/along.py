@@ -55,7 +55,7 @@ def updates_of(built: Built, trace: Trace) -> int:
             "give fewer steps, or none for all of it"
         )
     ends = np.flatnonzero(closing(trace)[trace.applied]) + 1  # ends of rounds and periods
-    whole = ends[np.searchsorted(ends, config.steps)] if ends.size else config.steps
+    whole = np.append(ends, times.size)[np.searchsorted(ends, config.steps)] if ends.size else config.steps
     return int(whole)
 
 

@@ -32,7 +32,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, unknown_speeds, values
 from sojourn.learning.wrappers.table import wrappers
-from sojourn.learning.wrappers.wrapped import fitted, wrapped
+from sojourn.learning.wrappers.wrapped import fitted, module_of, wrapped
 from sojourn.own_code import names_code, object_or
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
@@ -244,8 +244,7 @@ def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.d
         raise InvalidInput(f"precision {config.precision} is for dtype float32, got float64; leave one of them out")
     torch.backends.cudnn.benchmark = True
     module = load_model(config.model, dataset, config.data, config.seed, getattr(torch, config.dtype))
-    for one in wrappers(config.wrap):
-        module = one.of_module(module, config.seed)
+    module = module_of(module, wrappers(config.wrap), config.seed)
     chance = True if names_code(config.model) else None  # a user's model may use random numbers anywhere
     loss = config.loss or usual_loss(module, dataset)
     made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)

@@ -1,6 +1,7 @@
 """Evaluate a model: loss and accuracy on the test examples, overall and for each client's mix of classes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -50,16 +51,23 @@ def judge(federation: Federation, params: Tensor, stats: Tensor) -> Judgement:
     learning = [part for part in module.modules() if part.training]
     module.eval()
     try:
-        with torch.no_grad():
+        with fitting(federation, predictor), torch.no_grad():
             return _judge(federation, predictor)
-    except (RuntimeError, IndexError) as error:
-        said = _misfit(federation, predictor)
-        if said is None:
-            raise
-        raise InvalidInput(said) from error
     finally:
         for part in learning:  # only layers that are not frozen
             part.training = True
+
+
+@contextmanager
+def fitting(federation: Federation, logits_of: Predictor) -> Iterator[None]:
+    """Say in a sentence, in place of PyTorch's error, that the model does not fit its data, if that is the reason."""
+    try:
+        yield
+    except (RuntimeError, IndexError) as error:
+        said = _misfit(federation, logits_of)
+        if said is None:
+            raise
+        raise InvalidInput(said) from error
 
 
 def _misfit(federation: Federation, logits_of: Predictor) -> str | None:
