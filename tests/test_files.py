@@ -298,7 +298,7 @@ ELSEWHERE = {
     ("live/log.py", "replace"): "a long log is turned over",
     ("report/page/svg.py", "savefig"): "into memory, as a part of a page",
     ("report/web/tokens.py", "mkdtemp"): "a private folder for a secret, removed with its page",
-    ("live/secret_files.py", "replace"): "whole or not at all, and readable by the owner alone from the beginning",
+    ("secret_files.py", "replace"): "whole or not at all, and readable by the owner alone from the beginning",
 }
 METHODS = {"write_text", "write_bytes", "rename", "touch", "truncate", "symlink_to", "to_csv", "to_parquet"}
 FUNCTIONS = {"savefig", "ParquetWriter", "mkdtemp", "NamedTemporaryFile", "copyfile", "copytree", "move", "save_file"}

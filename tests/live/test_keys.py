@@ -10,9 +10,10 @@ from hashlib import sha256
 
 import pytest
 
+from sojourn import secret_files
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile, UnwritableFile
 from sojourn.files import claimed
-from sojourn.live import certificates, registry, secret_files
+from sojourn.live import certificates, registry
 from sojourn.live.keys import ClientKeys, Registry, ServerKeys, Unknown, make_keys, reissue, renew_token, revoke
 
 NONSENSE = ["../x", "", "x" * 200, "zürich", "名", ".hidden", "a/b", "a b", "a\n", "a\0b", "..", "x" * 65, None, 7]

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sojourn import secret_files
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.files import claimed, read_bytes, writing
 from sojourn.folders import check_folder, made
-from sojourn.live import certificates, secret_files
+from sojourn.live import certificates
 from sojourn.live.certificates import SERVES, Pair
 from sojourn.live.loaded_keys import CA
 from sojourn.live.registry import write_entries

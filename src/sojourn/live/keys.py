@@ -17,9 +17,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sojourn import secret_files
 from sojourn.errors import InvalidInput
 from sojourn.files import read_bytes
-from sojourn.live import certificates, secret_files
+from sojourn.live import certificates
 from sojourn.live.certificates import JOINS, Pair
 from sojourn.live.key_folder import (
     AUTHORITY,

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from sojourn import secret_files
 from sojourn.errors import UnreadableFile
 from sojourn.files import read_bytes
-from sojourn.live import certificates, secret_files
+from sojourn.live import certificates
 from sojourn.live.certificates import Pair
 
 CA, TOKEN_FILE = "ca.pem", "token"

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
 from sojourn.files import read_json
-from sojourn.live.secret_files import replace
+from sojourn.secret_files import replace
 from sojourn.shown import quoted
 from sojourn.values import table
 

@@ -2,6 +2,7 @@ import os
 import stat
 
 from report.web.a_page import TOKEN
+from sojourn import secret_files
 from sojourn.report.web.tokens import NAME, TRIES, WINDOW, Doorkeeper, passing_token, token_in
 
 
@@ -10,6 +11,15 @@ def test_a_token_is_long_and_for_its_owner_alone(tmp_path):
     assert len(token.value) == 43
     assert (tmp_path / NAME).read_text() == f"{token.value}\n"
     assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o600
+
+
+def test_whoever_sees_the_file_of_a_token_reads_all_of_it(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(secret_files.os, "fsync", lambda _: seen.append((tmp_path / NAME).exists()))
+    token = token_in(tmp_path)
+    assert not seen[0]  # the token is on the disk before its file has this name
+    assert [one.name for one in tmp_path.iterdir()] == [NAME]
+    assert token.file.read_text() == f"{token.value}\n"
 
 
 def test_two_folders_have_two_tokens(tmp_path):

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.files import writing
+from sojourn.secret_files import replace
 
 NAME = "dashboard.token"
 BYTES = 32  # of randomness
@@ -44,12 +44,7 @@ def token_in(folder: Path) -> Token:
     found = _left(place)
     if found is None:
         found = secrets.token_urlsafe(BYTES)
-        with writing(place, "token"):
-            place.unlink(missing_ok=True)
-            held = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(held, "w") as file:
-                os.fchmod(file.fileno(), 0o600)  # a umask may have taken rights from the owner
-                file.write(f"{found}\n")
+        replace(place, f"{found}\n".encode())  # whole or not at all: who sees the file reads a token
     return Token(found, place)
 
 
