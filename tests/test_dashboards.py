@@ -32,7 +32,7 @@ def trained(tmp_path_factory):
 def read(address, token):
     """Return the first message of a page about now."""
     place = address.removeprefix("http://").removesuffix("/")
-    with closing(http.client.HTTPConnection(place, timeout=20)) as line:
+    with closing(http.client.HTTPConnection(place, timeout=60)) as line:
         line.request("GET", "/api/events", headers={"Authorization": f"Bearer {token}"})
         with line.getresponse() as answer:
             assert answer.status == 200
@@ -142,7 +142,7 @@ def test_training_is_paused_and_stopped_by_who_has_its_token_and_can_be_resumed(
         training.start()
         assert not waited.wait(0.5)
         assert controlled(port, token, "go_on") == 200
-        assert waited.wait(30)
+        assert waited.wait(60)
         assert controlled(port, token, "replan") == 409  # its plan never changes
         controlled(port, token, "pause")
         assert controlled(port, token, "stop") == 200
@@ -161,34 +161,35 @@ def test_without_a_port_nothing_is_shown(tmp_path):
         assert page is None
 
 
-def test_a_served_run_can_be_read_and_stopped_by_who_has_the_token_in_its_folder(tmp_path):
-    folder, port = tmp_path / "live", free_port()
-    stop = threading.Event()
+def test_a_served_run_can_be_read_and_stopped_by_who_has_the_token_in_its_folder(tmp_path, monkeypatch):
+    folder, stop, pages, served = tmp_path / "live", threading.Event(), [], sojourn.dashboards._served
+
+    def kept(*given):
+        pages.append(served(*given))
+        return pages[-1]
+
+    monkeypatch.setattr(sojourn.dashboards, "_served", kept)  # to learn which port it has
     run = threading.Thread(
         target=lambda: sojourn.serve(
-            3, folder=folder, address="127.0.0.1:0", time=60, stop=stop, dashboard=port, model="mlp(hidden=4)"
+            3, folder=folder, address="127.0.0.1:0", time=60, stop=stop, dashboard=0, model="mlp(hidden=4)"
         )
     )
     run.start()
     try:
-        until((folder / "dashboard.token").exists)
+        until(lambda: pages)
+        port = pages[0].port
         token = (folder / "dashboard.token").read_text().strip()
         until(lambda: answers(port))
         assert read(f"http://127.0.0.1:{port}/", token)["state"] == "running"
         assert controlled(port, token, "stop") == 200
-        run.join(30)
+        run.join(60)
         assert stop.is_set()
     finally:
         stop.set()
-        run.join(30)
+        run.join(60)
     assert not run.is_alive()
     assert token not in (folder / "log.jsonl").read_text()
     assert (folder / "dashboard.token").exists()  # for the server that resumes the run
-
-
-def free_port():
-    with listening(0) as one:
-        return one.getsockname()[1]
 
 
 def answers(port):
@@ -200,7 +201,7 @@ def answers(port):
 
 
 def controlled(port, token, does):
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Authorization": f"Bearer {token}", "Origin": f"http://127.0.0.1:{port}"}
     with closing(line):
         line.request("POST", "/api/control", json.dumps({"do": does}), headers)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sojourn import Fleet, InvalidInput, Law, Plan, UnreadableFile
 from sojourn.fleet_file import COLUMNS
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 FLOATS = ("rate", "uplink_rate", "downlink_rate", "data_size", "power", "uplink_power", "downlink_power")
 LAWS = ("law", "uplink_law", "downlink_law")
 

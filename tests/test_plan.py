@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sojourn import Fleet, InvalidInput, Plan, UnreadableFile
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+ANY = settings(max_examples=100)
 FLEET = Fleet.of(fast=(5, 1.2), slow=(5, 1.0))
 GIVEN = {
     "sojourn_plan": 1,

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sojourn import Fleet, InvalidInput, Plan, UnreadableFile, analyze
@@ -111,7 +111,6 @@ def test_the_worked_example_with_nobody_waiting():
     assert found.waiting.tolist() == [0, 0]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30), st.sampled_from([1, 2, 3, None]), st.floats(0.2, 5))
 def test_staleness_weighted_by_shares_is_one_less_than_the_tasks(tasks, cap, tilt):
     fleet = Fleet.of(fast=(20, 4.0), slow=(10, 0.5))

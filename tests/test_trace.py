@@ -14,7 +14,7 @@ import sojourn.trace
 from sojourn import InvalidInput, Trace, UnreadableFile, UnwritableFile, scan
 from sojourn.trace import APPLIED, COLUMNS, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED, TraceWriter
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 NAN = float("nan")
 
 json_values = st.recursive(

@@ -39,7 +39,7 @@ import sojourn.live
 Path("fleet.csv").write_text("name,count,rate\nfast,5,20\nslow,5,4\n")
 words = "live local fleet.csv --time 1h --cap 1 --partition classes(k=2) --evaluate-every 20 --out live"
 server = subprocess.Popen([sys.executable, "-m", "sojourn", *words.split()], stderr=subprocess.DEVNULL)
-while not Path("live/rows.bin").exists() or sojourn.live.attach("live").updates < 200:
+while not Path("live/metrics.csv").exists() or sojourn.live.attach("live").updates < 200:
     assert server.poll() is None, "the server has ended"
     time.sleep(0.2)
 
@@ -72,7 +72,7 @@ print(seen.clients[["name", "present", "applied", "in_flight", "lost", "stalenes
 # Jupyter it draws the picture anew each time.
 
 # %%
-seen.watch(every=1, seconds=3, show=lambda run: print(f"{run.updates > 200=}, {run.state}"))
+seen.watch(every=1, seconds=5, show=lambda run: print(f"{run.updates >= 200=}, {run.state}"))
 seen.plot()
 plt.show()
 

@@ -116,7 +116,11 @@ function controls() {
 }
 
 function watchControls() {
-  document.activeElement?.blur();
+  const start = document.createElement("span"); // Tab begins here, not where something was scrolled into view
+  start.tabIndex = -1;
+  document.body.prepend(start);
+  start.focus();
+  start.remove();
   getSelection().removeAllRanges();
   window.reached = new Set();
   return controls().length;

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import reading
 
+from live.waiting import until
 from sojourn import Fleet, Plan, make_plan, simulate
 from sojourn.report.page.write import write_report
 
@@ -81,4 +82,5 @@ def test_a_name_with_a_script_in_it_is_shown_and_not_run(visit: Any, place: Path
 def test_the_links_to_the_parts_lead_to_them(visit: Any, place: Path) -> None:
     page = visit(place / "both.html")
     page.get_by_role("link", name="trace.parquet").click()
-    assert page.evaluate("Math.abs(document.querySelector('#part-2').getBoundingClientRect().top) < 40")
+    there = "Math.abs(document.querySelector('#part-2').getBoundingClientRect().top) < 40"
+    until(lambda: page.evaluate(there), 60, "the page is scrolled to its second part")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 HERE = ("127.0.0.1", "", None)  # files, data: and blob: have no host
 PICTURES = "SOJOURN_SCREENSHOTS"  # names a folder: then tests keep the pictures that they take
 COLOURS = 128  # of a picture
+PATIENCE = 60_000  # milliseconds that a page may take for anything, on a busy machine
 
 
 class Visit:
@@ -29,6 +30,7 @@ class Visit:
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if still else "no-preference",
         )
+        context.set_default_timeout(PATIENCE)
         self._contexts.append(context)
         context.on("console", self._console)
         context.on("weberror", lambda event: self.problems.append(f"error in the page: {event.error}"))
@@ -56,10 +58,12 @@ class Visit:
         return [each for each in self.problems if self._expected and not any(part in each for part in self._expected)]
 
     def end(self) -> None:
-        """Close every page; a problem that the test did not allow is its failure."""
+        """Close every page; a problem that the test did not allow is its failure. A second call does nothing."""
+        if not self._contexts:
+            return
         unexpected = self.unexpected()
-        for context in self._contexts:
-            context.close()
+        while self._contexts:
+            self._contexts.pop().close()
         assert not unexpected, "problems in the page:\n" + "\n".join(unexpected)
 
     def _console(self, message: Any) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from callbacks.own_callbacks import Failing, Noted
 from live.pretended_clients import Federation, Pretended
+from live.waiting import until
 from sojourn import Trace
 from sojourn.callbacks import Callback, Checkpoints, EarlyStop, Ending, RunFacts, guard
 from sojourn.callbacks.guard import QueuedCallbacks
@@ -106,10 +107,11 @@ class Slow(Callback):
     name, every = "slow", 1
 
     def __init__(self):
-        self.go_on, self.rows, self.lost = threading.Event(), 0, 0
+        self.waits, self.go_on, self.rows, self.lost = threading.Event(), threading.Event(), 0, 0
 
     def evaluated(self, row, model):
-        self.go_on.wait(30)
+        self.waits.set()
+        self.go_on.wait(60)
         self.rows += 1
 
     def updated(self, received, model):
@@ -125,6 +127,7 @@ def test_a_callback_that_hangs_holds_up_neither_the_loop_nor_its_evaluations(con
     run = run_of(config, tmp_path / "live", slow)
 
     def watch(run):
+        assert slow.waits.wait(60)  # its first evaluation is made in another thread
         seen.append(run.server.received)
         if run.server.received == 120:
             slow.go_on.set()
@@ -155,8 +158,4 @@ def test_what_waits_is_bounded_and_evaluations_are_never_left_out(monkeypatch, t
     assert queued.left_out > 30
     assert not queued.end(Ending(True, "", 50), seconds=0.01)
     slow.go_on.set()
-    for _ in range(500):
-        if slow.rows == 50:
-            break
-        time.sleep(0.01)
-    assert slow.rows == 50
+    until(lambda: slow.rows == 50, 60, "it is told of every evaluation")

@@ -381,22 +381,45 @@ def test_ctrl_c_before_a_command_has_begun_shows_no_traceback(monkeypatch):
     assert ended.value.code == 130
 
 
-def _interrupted(words, after, ready=lambda: True):
-    """Run the command line in a process of its own, press Ctrl-C some time after it is ready."""
+# the command line; it leaves a mark when it is reported that more than a million steps are done
+MARKED = """
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from sojourn.cli import show
+from sojourn.cli.main import run
+
+progress = show.progress
+mark = Path(sys.argv.pop(1))
+
+@contextmanager
+def marked(label):
+    with progress(label) as report:
+        def told(done, total):
+            report(done, total)
+            if done > 1_000_000:
+                mark.touch()
+        yield told
+
+show.progress = marked
+run()
+"""
+
+
+def _interrupted(words, tmp_path):
+    """Run the command line in a process of its own, press Ctrl-C when it has done more than a million steps."""
     warm = ["simulate", words[1], "-C", 5, "--steps", 100, "--out", f"{words[-1]}-warm"]
     subprocess.run([sys.executable, "-m", "sojourn", *map(str, warm)], check=True, capture_output=True)
     started = subprocess.Popen(
-        [sys.executable, "-m", "sojourn", *map(str, words)],
+        [sys.executable, "-c", MARKED, str(tmp_path / "mark"), *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "150"},
     )
-    for _ in range(600):
-        if ready():
-            break
-        time.sleep(0.1)
-    time.sleep(after)
+    while not (tmp_path / "mark").exists():
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.05)
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     return started.returncode, out, err
@@ -405,9 +428,7 @@ def _interrupted(words, after, ready=lambda: True):
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_trace_so_far_on_disk_and_says_so(two, tmp_path):
     path = tmp_path / "long.parquet"
-    code, _, err = _interrupted(
-        ["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], 3, Path(f"{path}.partial").exists
-    )
+    code, _, err = _interrupted(["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], tmp_path)
     trace = Trace.load(path)
     assert code == 130
     assert f"the trace so far is in {path}" in err
@@ -420,7 +441,7 @@ def test_ctrl_c_leaves_the_trace_so_far_on_disk_and_says_so(two, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_summary_so_far_on_disk_and_says_so(two, tmp_path):
     path = tmp_path / "long.json"
-    code, out, err = _interrupted(["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], 6)
+    code, out, err = _interrupted(["simulate", two, "-C", 50, "--steps", "1e9", "--out", path], tmp_path)
     content = json.loads(path.read_text())
     assert code == 130
     assert "interrupted: the numbers come from the" in err

@@ -257,6 +257,13 @@ def test_nonsense_is_refused_in_one_sentence(fleet, tmp_path, words, message):
     assert not (tmp_path / "cmp").exists()
 
 
+def wait(process, said, ready):
+    """Wait until a process is as far as `ready` asks; one that has ended before is a failure."""
+    while not ready():
+        assert process.poll() is None, said.read_text()
+        time.sleep(0.05)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, number):
@@ -266,21 +273,19 @@ def test_what_is_interrupted_or_killed_goes_on_where_it_was(fleet, tmp_path, num
         "--algorithm",
         "fedavg",
         "--steps",
-        "3000",
+        "6000",  # long enough that a fast machine does not end a cell before it hears of the signal
         "--seeds",
         "2",
         "--step-sizes",
         "0.1",
     ]
-    words += ["--tuning-seeds", "1", "--extensions", "0", "--no-picture", "--checkpoint-seconds", "0.5"]
+    words += ["--tuning-seeds", "1", "--extensions", "0", "--no-picture"]
     out = tmp_path / "broken"
-    command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(out)]
+    often = ["--checkpoint-seconds", "0.05"]
+    command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, *often, "--out", str(out)]
     with (tmp_path / "said").open("w") as said:  # a pipe would be held by the orphans too
         process = subprocess.Popen(command, stderr=said, stdout=said, env=os.environ)
-    for _ in range(1200):
-        if list((out / "cells").glob("*/checkpoints/*.json")):
-            break
-        time.sleep(0.1)
+    wait(process, tmp_path / "said", lambda: list((out / "cells").glob("*/checkpoints/*.json")))
     process.send_signal(number)
     process.wait(timeout=120)
     if number == signal.SIGINT:
@@ -301,10 +306,12 @@ def test_a_second_ctrl_c_waits_for_nobody(fleet, tmp_path, jobs):
     command = [sys.executable, "-m", "sojourn", "compare", str(fleet), *words, "--out", str(tmp_path / "cmp")]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(command, stderr=said, stdout=said, env=os.environ)
-    for _ in range(1200):
-        if list((tmp_path / "cmp").glob("cells/*/metrics.csv")):
-            break
-        time.sleep(0.1)
+
+    def training():  # every process has evaluated its first model, and writes nothing more for a while
+        found = [path.read_text() for path in (tmp_path / "cmp").glob("cells/*/metrics.csv")]
+        return sum(text.count("\n") > 1 for text in found) == int(jobs)
+
+    wait(process, tmp_path / "said", training)
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.03)

@@ -207,9 +207,9 @@ def test_a_small_one_runs_is_not_run_twice_and_makes_a_page(tmp_path):
     assert kinds.count("final") == 15
     assert 3 * 6 <= kinds.count("trial") <= 3 * 14
     runs.write_bytes(first[:-20])  # as if it had been killed while it wrote
-    subprocess.run([*words, "train", *only, *policies], check=True, timeout=100)
+    subprocess.run([*words, "train", *only, *policies], check=True, timeout=300)
     assert sorted(row["loss"] for row in read(runs)[: len(kinds)] if row["loss"]) != []
-    subprocess.run([*words, "collect", *only], check=True, timeout=100)
+    subprocess.run([*words, "collect", *only], check=True, timeout=300)
     rows = {row["policy"]: row for row in read(tmp_path / "results" / "cells.csv")}
     assert len(rows) == 3
     assert all(len(row["loss"].split()) == 5 and len(row["curve"].split()) == 25 for row in rows.values())
@@ -217,6 +217,6 @@ def test_a_small_one_runs_is_not_run_twice_and_makes_a_page(tmp_path):
     page.write_text(
         "before\n<!-- made: decay --><!-- end of decay -->\nafter\n<!-- made: cells --><!-- end of cells -->\n"
     )
-    held = subprocess.run([*words, "train", "digits", "20to1", *where], capture_output=True, text=True, timeout=100)
+    held = subprocess.run([*words, "train", "digits", "20to1", *where], capture_output=True, text=True, timeout=300)
     assert held.returncode != 0
     assert "no predictions yet for 4 held-out cells" in held.stderr

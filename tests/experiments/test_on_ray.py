@@ -68,7 +68,7 @@ def test_a_worker_killed_in_the_middle_is_replaced_and_its_cell_ends_in_the_same
 
     def kill() -> None:
         folder = Cells(tmp_path / "ray").of(cells[0])
-        for _ in range(1200):
+        for _ in range(2400):
             if list((folder / "checkpoints").glob("*.json")) and len(list(MARKS.glob("*.pid"))) == 1:
                 killed.append(int(next(MARKS.glob("*.pid")).stem))
                 os.kill(killed[0], signal.SIGKILL)

@@ -208,7 +208,7 @@ def test_a_worker_killed_in_the_middle_is_replaced_and_its_cell_ends_in_the_same
 
     def kill() -> None:
         folder = Cells(tmp_path / "out").of(cells[0])
-        for _ in range(1200):
+        for _ in range(2400):
             ready = list((folder / "checkpoints").glob("*.json"))
             mine = [int(mark.stem) for mark in MARKS.glob("*.pid") if int(mark.stem) != os.getpid()]
             if ready and mine:

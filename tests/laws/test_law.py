@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sojourn import InvalidInput, Law, SojournError
 from sojourn.laws.law import EXPONENTIAL
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+ANY = settings(max_examples=200)
 
 
 def laws() -> st.SearchStrategy[Law]:

@@ -11,7 +11,7 @@ from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.execute.augment import Augment
 from sojourn.learning.execute.examples import Examples
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(0, 256, (20, 3, 8, 8), dtype=np.uint8)
 IMAGES = Dataset("noise", PIXELS, np.arange(20) % 2, PIXELS[:2], [0, 1], classes=2, mean=(0.5,) * 3, std=(0.25,) * 3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from small_runs import by_hand, simulated
@@ -27,7 +27,6 @@ def test_by_hand_the_factors_of_four_clients():
     assert Correction(0.0, EQUAL, SHARE).factor(3, 0.1) == 1.0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(0.01, 1), min_size=2, max_size=6),
     st.lists(st.floats(0.01, 1), min_size=6, max_size=6),

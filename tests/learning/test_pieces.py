@@ -17,7 +17,7 @@ from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.random import TaskKeys
 from sojourn.schedule import Schedule
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 DIGITS = load_dataset("digits")
 HELD = partition("dirichlet(alpha=0.5)", DIGITS.train_y, 12, 0)
 

@@ -18,7 +18,7 @@ from sojourn.live.engines.grpc.client import run_clients
 from sojourn.live.engines.grpc.server import GrpcEngine
 from sojourn.live.engines.grpc.wire import SERVICE, joined, split
 
-SECONDS = 20.0  # that anything may take
+SECONDS = 60.0  # that anything may take
 
 
 def work_of(parameters=6, statistics=0, prefetch=False):

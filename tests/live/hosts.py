@@ -26,7 +26,7 @@ PREFIX = "sojourn"
 NETWORK = "10.0.0"  # only inside the namespaces, which know no other one
 WIRE = Path(__file__).with_name("wire.py")
 RESOLVING = Path("/etc/netns")  # what `ip netns exec` puts over /etc
-ENOUGH = 10.0  # seconds for a program of the network to start or to end
+ENOUGH = 60.0  # seconds for a program of the network to start or to end
 
 
 class Link(NamedTuple):

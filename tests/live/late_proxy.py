@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 CHUNK = 65_536
+ENOUGH = 60.0  # seconds for the proxy to start or to stop
 
 
 class LateProxy:
@@ -16,14 +17,14 @@ class LateProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="late-proxy", daemon=True)
         self._thread.start()
         starting = asyncio.start_server(self._called, *address)
-        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(10)
+        self._server = asyncio.run_coroutine_threadsafe(starting, self._loop).result(ENOUGH)
         self.address = self._server.sockets[0].getsockname()
 
     def close(self):
         """Stop, and cut all connections."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(ENOUGH)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(ENOUGH)
         self._loop.close()
 
     async def _close(self):

@@ -1,12 +1,12 @@
 """Clients from Python with objects: data of their own, or a training loop of their own, against a real server."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from waiting import free_port
 
 import sojourn as sj
 import sojourn.live
@@ -15,12 +15,6 @@ from sojourn.errors import InvalidInput, SojournError
 
 FLEET = sj.Fleet.of(all=(2, 50.0))
 CLIENTS = Path(__file__).with_name("own_clients.py")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.slow
@@ -41,7 +35,7 @@ def test_a_client_with_data_and_one_with_a_loop_of_its_own_train_one_model(tmp_p
             cap=1,
             step_size=0.5,
         )
-        counts = [json.loads(one.communicate(timeout=30)[0]) for one in started]
+        counts = [json.loads(one.communicate(timeout=60)[0]) for one in started]
     finally:
         for one in started:
             one.kill()

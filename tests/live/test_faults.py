@@ -15,6 +15,7 @@ from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST
 
 FLEET = "fast,6,30\nslow,4,6\n"
 NAMES = [f"client-{number}" for number in range(10)]
+REST = 900  # updates of the last server: enough seconds to look at it while it runs
 
 
 def same_model(processes):
@@ -43,7 +44,7 @@ def test_a_server_killed_at_twenty_moments_under_load_loses_nothing(tmp_path):
         clients = [all_of_it.clients(*NAMES[part::2]) for part in range(2)]
         back, received = [], 0
         for number in range(kills + 1):
-            last = {"over": {"steps": received + 200}} if number == kills else {}
+            last = {"over": {"steps": received + REST}} if number == kills else {}
             server = all_of_it.server(resume=number > 0, begin_with=10, **last)
             until(all_of_it.listening, START, all_of_it.said)
             began = time.time()
@@ -60,7 +61,7 @@ def test_a_server_killed_at_twenty_moments_under_load_loses_nothing(tmp_path):
             assert one.wait(START) == 0
         trace = nothing_is_lost(all_of_it)
         assert len(trace.metadata["resumes"]) == kills
-        assert int(trace.applied.sum()) == received + 200
+        assert int(trace.applied.sum()) == received + REST
         assert sum(one < 2.0 for one in back) >= 0.9 * kills  # a machine may stall once or twice
         assert max(back) < 6.0
 
@@ -72,7 +73,7 @@ def test_a_server_killed_again_while_its_clients_come_back_loses_nothing(tmp_pat
     with Processes(tmp_path, FLEET, **run) as all_of_it:
         clients = [all_of_it.clients(*NAMES[part::2]) for part in range(2)]
         for number in range(kills + 1):
-            last = {"over": {"steps": received + 200}} if number == kills else {}
+            last = {"over": {"steps": received + REST}} if number == kills else {}
             server = all_of_it.server(resume=number > 0, begin_with=10, **last)
             until(all_of_it.listening, START, all_of_it.said)
             if number % 4 == 0:  # all are back after every third kill in a row
@@ -123,8 +124,8 @@ def back_after(all_of_it, began, epoch):
         new = {line["client"]: line["at"] for line in lines[starts[0] :] if line["what"] == "joined"} if starts else {}
         return max(new.values()) if len(new) == len(joined) == 10 else None
 
-    last = until(back, 10.0, all_of_it.said)
-    all_of_it.shows(5.0, clients_present=10, tasks_in_flight=12)
+    last = until(back, START, all_of_it.said)
+    all_of_it.shows(clients_present=10, tasks_in_flight=12)
     return last - began
 
 
@@ -147,7 +148,7 @@ def test_killed_clients_lose_their_tasks_and_the_run_goes_on_without_them(tmp_pa
 
         def goes_on(present, in_flight):
             """Wait until so many clients are there, with so many tasks, and some more updates have come."""
-            until(lambda: all_of_it.numbers()["clients_present"] == present, START, all_of_it.numbers)
+            until(lambda: all_of_it.numbers().get("clients_present") == present, START, all_of_it.numbers)
             before = all_of_it.shows(tasks_in_flight=in_flight)["updates_total"]
             return all_of_it.shows(updates_total=before + 20 * (in_flight > 0))
 
@@ -162,7 +163,8 @@ def test_killed_clients_lose_their_tasks_and_the_run_goes_on_without_them(tmp_pa
             one.send_signal(signal.SIGKILL)
         goes_on(2, 4)
         kill(clients[3])
-        assert goes_on(0, 0)["tasks_in_flight"] == 0
+        goes_on(0, 0)
+        until(lambda: all_of_it.numbers().get("tasks_in_flight") == 0, START, all_of_it.numbers)
         clients = [all_of_it.clients(*part) for part in parts]
         goes_on(10, 10)
         trace = ended_at(all_of_it, server, clients)
@@ -191,7 +193,7 @@ def interrupted_twice(process):
 @pytest.mark.parametrize("interrupt", [interrupted_alone, interrupted_at_a_terminal, interrupted_twice])
 def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tmp_path, interrupt):
     with Processes(tmp_path, "fast,5,20\nslow,5,4\n") as all_of_it:
-        flags = ["--cap", "1", "--steps", 300, "--data", "digits", "--partition", "classes(k=2)"]
+        flags = ["--cap", "1", "--steps", 800, "--data", "digits", "--partition", "classes(k=2)"]
         flags += ["--model", "mlp(hidden=8)", "--out", "live", "--metrics-port", all_of_it.metrics_port]
         local = all_of_it.start(
             ["-m", "sojourn", "live", "local", tmp_path / "fleet.csv", *flags], "local.log", session=True
@@ -200,12 +202,12 @@ def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tm
         clients = children(local.pid)
         assert len(clients) == 2
         interrupt(local)
-        assert local.wait(15) == 130, all_of_it.said("local.log")
+        assert local.wait(START) == 130, all_of_it.said("local.log")
         assert not [pid for pid in clients if alive(pid)]
         flags = ["--out", "live", "--resume"]
         again = all_of_it.start(["-m", "sojourn", "live", "local", *flags], "local.log")
         assert again.wait(2 * START) == 0, all_of_it.said("local.log")
-        assert int(all_of_it.trace().applied.sum()) == 300
+        assert int(all_of_it.trace().applied.sum()) == 800
         assert len(all_of_it.trace().metadata["resumes"]) == 1
         assert same_model(all_of_it)
 

@@ -89,7 +89,7 @@ def test_a_run_of_clients_of_sojourn_is_replayed_to_the_bit(tmp_path, fleet):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.slow
 def test_a_run_whose_server_program_died_goes_on_in_the_same_folder(tmp_path, fleet, monkeypatch):
-    live, run = tmp_path / "live", {**RUN, "steps": 60}
+    live, run = tmp_path / "live", {**RUN, "steps": 10**6}
     keys = of_sojourn(fleet=fleet, folder=str(live))
     client, server = sojourn.flower.client_app(**run), sojourn.flower.server_app(**run)
     with Working(client, "fast", "slow", run_config=keys) as nodes:
@@ -105,10 +105,11 @@ def test_a_run_whose_server_program_died_goes_on_in_the_same_folder(tmp_path, fl
         with pytest.raises(ConnectionError):
             nodes.serve(server)
     before = committed(live)
+    server = sojourn.flower.server_app(**{**run, "steps": before + 50})
     with Working(client, "fast", "slow", run_config=keys) as nodes:
         nodes.serve(server)
     trace = Trace.load(live / "trace.parquet")
-    assert int(trace.applied.sum()) == 60
+    assert int(trace.applied.sum()) == before + 50
     assert [one["step"] for one in trace.metadata["resumes"]] == [before]
     assert replay_run(live, tmp_path / "again").same
 

@@ -18,7 +18,7 @@ from sojourn.live.keys import make_keys
 from sojourn.live.replayed import replay_run
 from sojourn.trace import APPLIED
 
-SMALL = {"data": "quadratic(clients=2, examples=50)", "model": "problem", "partition": "natural", "steps": 3}
+SMALL = {"data": "quadratic(clients=2, examples=50)", "model": "problem", "partition": "natural", "steps": 6}
 LONG = 300.0  # seconds to wait at most, on a busy machine: every message starts a process
 
 
@@ -71,7 +71,7 @@ def test_a_killed_server_program_goes_on_and_a_killed_node_comes_back_under_its_
         assert flower.said("superlink.log").count("[Fleet.ActivateNode] Activated") == 3  # each under a new number
     trace = Trace.load(flower.live / "trace.parquet")
     applied = names_in(trace, APPLIED)
-    assert len({name[:2] for name in applied}) == len(applied) == 3
+    assert len({name[:2] for name in applied}) == len(applied) == SMALL["steps"]
     assert trace.metadata["names"] == {"fast": 0, "slow": 1}
     assert [one["step"] for one in trace.metadata["resumes"]] == [len(committed)]
     np.testing.assert_array_equal(trace.applied_at[: len(committed)], committed["applied_at"])

@@ -6,6 +6,7 @@ import grpc
 import pytest
 import torch
 from grpc_peers import (
+    SECONDS,
     Doubles,
     Gradients,
     Peer,
@@ -20,8 +21,8 @@ from grpc_peers import (
 
 from sojourn.errors import InvalidInput
 from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName, TurnedAway
+from sojourn.live.engines.grpc import calls, service
 from sojourn.live.engines.grpc import federation_pb2 as pb
-from sojourn.live.engines.grpc import service
 from sojourn.live.worker import LoopWorker
 
 CODE = grpc.StatusCode
@@ -90,7 +91,8 @@ def test_a_queue_is_served_in_order_and_clients_are_told_what_became_of_updates(
 
 
 @pytest.mark.parametrize(("prefetch", "most"), [(False, 1), (True, 2)])
-def test_a_client_holds_one_task_or_two_if_it_prefetches(prefetch, most):
+def test_a_client_holds_one_task_or_two_if_it_prefetches(prefetch, most, monkeypatch):
+    monkeypatch.setattr(service, "POLL", SECONDS)  # so that only a task ends the last pull
     engine = engine_of(prefetch=prefetch)
     with Peer(engine.address) as peer:
         peer.join()
@@ -104,18 +106,18 @@ def test_a_client_holds_one_task_or_two_if_it_prefetches(prefetch, most):
         time.sleep(0.2)
         assert not waiting.done()
         assert peer.push((0, 0, 1), torch.ones(6)).answer == pb.ANSWER_RECEIVED
-        assert pb.PullReply.FromString(waiting.result(5)).task.name.nth == most
+        assert pb.PullReply.FromString(waiting.result(SECONDS)).task.name.nth == most
     engine.stop(ended=False)
 
 
 def test_an_artificial_service_lasts_as_long_as_it_should(engine):
-    running = Running(engine.address, {"a": Doubles(service=0.2), "b": Doubles(service=0.2)})
+    running = Running(engine.address, {"a": Doubles(service=1.0), "b": Doubles(service=1.0)})
     begin = time.monotonic()
     engine.offer(offer_of(0, 0))
     engine.offer(offer_of(1, 0))
     for arrived in arrivals(engine, 2):
-        assert 0.2 <= arrived.service <= arrived.held < 1
-    assert time.monotonic() - begin < 5
+        assert 1.0 <= arrived.service <= arrived.held < 5
+    assert time.monotonic() - begin < 20
     running.leave()
 
 
@@ -305,11 +307,12 @@ def test_a_second_process_of_the_same_name_takes_over(engine):
     assert second.end()["tasks"] == 1
 
 
-def test_a_client_that_leaves_is_gone_at_once(engine):
+def test_a_client_that_leaves_is_gone_at_once(engine, monkeypatch):
+    monkeypatch.setitem(calls.SECONDS, "Leave", SECONDS)  # a busy machine may need longer than a second
     running = Running(engine.address, {"a": Doubles()})
     events_until(engine, many(Joined))
     running.leave()
-    assert events_until(engine, many(Left), 1)[-1] == Left(0, "the client was stopped")
+    assert events_until(engine, many(Left))[-1] == Left(0, "the client was stopped")  # and not: its connection broke
 
 
 def test_a_worker_that_cannot_do_the_work_ends_its_client(engine):

@@ -73,7 +73,7 @@ def test_nothing_is_left_of_hosts_after_a_failure_or_ctrl_c():
             running = subprocess.Popen([*hosts.words("one"), "sleep", "1000"])
             assert mine()
             raise error
-        assert running.wait(10) == -signal.SIGKILL
+        assert running.wait(60) == -signal.SIGKILL
         assert not mine()
 
 
@@ -84,8 +84,8 @@ def test_what_a_killed_test_has_left_is_removed_by_the_next_one():
         [sys.executable, "-c", program], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as killed:
         left = killed.stdout.readline().strip()
+        assert left in there()  # once it is dead, a test of another process may remove it at any moment
         killed.kill()
-    assert left in there()
     with Hosts("one") as hosts:
         assert left not in there()
         assert hosts.words("one")[-1] in there()
@@ -95,7 +95,7 @@ def test_without_namespaces_a_slow_link_is_a_proxy_and_says_that_nothing_is_lost
     with (
         Hosts("server", "far", links={"far": Link(delay=0.05, loss=0.5)}, separate=False) as hosts,
         subprocess.Popen(
-            [sys.executable, "-c", ECHO, hosts.address("server"), "5000"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", ECHO, hosts.address("server"), "0"], stdout=subprocess.PIPE, text=True
         ) as echo,
     ):
         assert (hosts.words("far"), hosts.lossy) == ([], False)
@@ -109,6 +109,6 @@ def test_without_namespaces_a_slow_link_is_a_proxy_and_says_that_nothing_is_lost
 
 def test_a_proxy_without_a_target_hangs_up():
     proxy = LateProxy(("127.0.0.1", 0), ("127.0.0.1", 9), 0.0)
-    with socket.create_connection(proxy.address[:2], timeout=10) as one:
+    with socket.create_connection(proxy.address[:2], timeout=60) as one:
         assert one.recv(1) == b""
     proxy.close()

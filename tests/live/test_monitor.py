@@ -12,10 +12,10 @@ from sojourn.live.monitor import HELP, serving, text
 
 def test_metrics_are_served_and_nothing_else():
     with serving(0, lambda: {"updates_total": 7.0, "accuracy": 0.5}) as port:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             said = answer.read().decode()
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)
         with pytest.raises(InvalidInput, match=f"cannot be served at port {port}"), serving(port, dict):
             pass
     assert "# TYPE sojourn_updates_total counter\nsojourn_updates_total 7.0\n" in said

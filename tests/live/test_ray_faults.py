@@ -89,7 +89,7 @@ def test_killed_actors_and_a_killed_server_cost_tasks_in_flight_and_nothing_else
         run.shows(LONG, lost_total=1)
         until(lambda: len(set(actors(server.pid)) - set(first)) == 1, LONG, run.said)
         before = run.shows(LONG, clients_present=6)["updates_total"]
-        run.shows(LONG, updates_total=before + 60)
+        run.shows(LONG, updates_total=before + 300)  # some of them are on the disk, however slow it is
         theirs = run.below(server)
         kill(server)
         run.gone([one for one in theirs if not said_by(one).startswith(AGENTS)])
@@ -117,7 +117,7 @@ def test_killed_actors_and_a_killed_server_cost_tasks_in_flight_and_nothing_else
 @pytest.mark.slow
 def test_a_run_on_ray_that_is_interrupted_leaves_no_process_and_goes_on_over_grpc(tmp_path):
     with OnRay(tmp_path, FLEET) as run:
-        server = run.local("--engine", "ray", "--steps", 300, "--no-durable")
+        server = run.local("--engine", "ray", "--steps", 900, "--no-durable")
         run.shows(LONG, updates_total=60)
         theirs = run.below(server)
         os.killpg(server.pid, signal.SIGINT)
@@ -128,6 +128,6 @@ def test_a_run_on_ray_that_is_interrupted_leaves_no_process_and_goes_on_over_grp
         )
         again = run.local(resume=True)
         assert again.wait(LONG) == 0, run.said("local.log")
-        assert int(run.trace().applied.sum()) == 300
+        assert int(run.trace().applied.sum()) == 900
         assert len(run.trace().metadata["resumes"]) == 1
         assert run.replayed().same

@@ -80,7 +80,7 @@ def test_wishes_are_kept():
     assert np.isinf(robust(FLEET, Wishes(cap=None)).cap).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(1, 1000))
 def test_the_most_tasks_are_taken_with_which_nobody_is_staler_than_allowed(limit):
     plan = robust(FLEET, Wishes(most_staleness=limit))

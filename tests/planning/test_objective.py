@@ -10,7 +10,7 @@ from sojourn import Constants, Fleet, InvalidInput, Plan, goal
 from sojourn.planning.bound.objective import NetworkObjective, client_weights
 from sojourn.planning.bound.scores import StepBudget, TimeBudget, TimeOfStep, ToEpsilon
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 STEP = 1e-4
 APART = Constants(A=2.0, L=1.5, sigma2=1.0, G2=2.0, R2=9.0)
 SCORES = {

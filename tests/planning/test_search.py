@@ -15,7 +15,7 @@ from sojourn.planning.bound.family import ByPower, equal_clients, grid_around_un
 from sojourn.planning.bound.goal import mixed_goal
 from sojourn.planning.bound.search import Limits
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 SMALL = Fleet.of(fast=(6, 8.0), medium=(3, 2.0), slow=(4, 1.0))
 TIME = goal(time=200)
 

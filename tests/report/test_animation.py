@@ -66,14 +66,14 @@ def shown_as_it_was(trace, clients):
 
 
 @given(traces())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_scene_shows_what_the_trace_says_with_a_dot_for_each_task_in_flight(given):
     plan, trace = given
     assert len(shown_as_it_was(trace, int(trace.metadata["clients"])).slots) == plan.concurrency
 
 
 @given(traces(Scenario(availability=(Availability("churn", on=3.0, off=1.0, leave="lose"),))))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_clients_that_leave_take_their_tasks_with_them(given):
     shown_as_it_was(given[1], int(given[1].metadata["clients"]))
 

@@ -74,7 +74,7 @@ def test_levels_over_time_are_the_means_over_each_bin(trace):
     assert (found.time.levels(RETURNING) < 1e-9).all()  # there are no links
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, len(LOSSY)), max_size=12))
 def test_any_split_into_pieces_gives_the_same_digest(cuts):
     whole, split = digested(LOSSY), digested(LOSSY, *cuts)
@@ -88,7 +88,7 @@ def test_any_split_into_pieces_gives_the_same_digest(cuts):
         assert one.until == other.until
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.randoms())
 def test_bins_of_time_do_not_depend_on_the_order(times, random):
     def filled(order):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sojourn import InvalidInput
 from sojourn.learning.data.dataset import Dataset, held_out
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+ANY = settings(max_examples=100)
 
 
 def small(**changes):

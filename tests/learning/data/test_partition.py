@@ -9,7 +9,7 @@ from sojourn import InvalidInput
 from sojourn.learning.data.dealing import PowerSizes
 from sojourn.learning.data.partition import Partition, partition
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 TEN_CLASSES = np.repeat(np.arange(10), 60)  # 600 examples
 
 label_lists = st.lists(st.integers(0, 5), min_size=1, max_size=80).map(np.array)

@@ -12,7 +12,7 @@ from sojourn.learning.data.dataset import Dataset
 from sojourn.learning.data.problem import Problem
 from sojourn.learning.data.synthetic import Logistic, Quadratic, logistic, quadratic
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 MAKERS = [quadratic, logistic]
 
 sizes = st.fixed_dictionaries(

@@ -32,7 +32,7 @@ def square(x):
 
 
 @given(vectors, st.sampled_from([0.01, 0.1, 0.5, 0.99, 1.0]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_topk_leaves_out_at_most_its_part_of_the_square(values, share):
     v, one = tensor(values), TopK(share=share)
     c = one.compressed(v)
@@ -42,7 +42,7 @@ def test_topk_leaves_out_at_most_its_part_of_the_square(values, share):
 
 
 @given(vectors)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_scaled_sign_leaves_out_what_its_formula_says(values):
     v = tensor(values)
     c = Sign().compressed(v)
@@ -52,7 +52,7 @@ def test_the_scaled_sign_leaves_out_what_its_formula_says(values):
 
 
 @given(vectors, st.integers(1, 2))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_low_rank_is_a_projection(values, rank):
     v = tensor(values)
     one = LowRank(rank=rank, layout=LAYOUT)
@@ -152,7 +152,7 @@ def test_a_subset_freezes_the_other_parameters():
 
 
 def test_adapters_change_nothing_at_first_and_alone_are_trained():
-    x = torch.randn(4, 3)
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))
     before = module()(x)
     made = Lora(rank=2).of_module(module(), 7)
     assert torch.equal(made(x), before)

@@ -1,5 +1,7 @@
 """A pretended run that a page can watch: a test says what happens in it."""
 
+import threading
+
 import numpy as np
 
 from sojourn.trace import APPLIED, COLUMNS
@@ -40,18 +42,24 @@ class Run:
         self.state, self.log, self.names, self.metrics, self.anew = "running", [], {}, [], False
         self.plans = [Promise(0.0, 0, "start", group.size, 10.0, [0.75, 0.25], [3.0, 7.0])]
         self.rows, self.flying = [], [0, 0, 3]
+        self._lock = threading.Lock()  # a page looks in a thread of its own
 
     def happens(self, seconds, updates=1, client=0, staleness=4):
         """Let time pass; updates are applied evenly in it."""
-        for number in range(updates):
-            at = self.time + (number + 1) * seconds / updates
-            row = (client, 0.2, at - 1.0, at - 0.5, at - 0.1, at, self.step - staleness, self.step, 1, APPLIED)
-            self.rows.append(row)
-            self.step += 1
-        self.time += seconds
+        with self._lock:
+            for number in range(updates):
+                at = self.time + (number + 1) * seconds / updates
+                row = (client, 0.2, at - 1.0, at - 0.5, at - 0.1, at, self.step - staleness, self.step, 1, APPLIED)
+                self.rows.append(row)
+                self.step += 1
+            self.time += seconds
         return self
 
     def look(self):
+        with self._lock:
+            return self._look()
+
+    def _look(self):
         rows, self.rows = np.array(self.rows, ROW), []
         metrics, self.metrics = self.metrics, []
         log, self.log = self.log, []

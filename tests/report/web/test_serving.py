@@ -2,6 +2,8 @@ import asyncio
 import http.client
 import logging
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +14,7 @@ from sojourn.report.web.serving import Serving, listening
 
 
 def _asked(port, path, **headers):
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         line.request("GET", path, headers=headers)
         answer = line.getresponse()
@@ -41,7 +43,8 @@ def test_an_interrupt_while_it_starts_leaves_neither_thread_nor_port(monkeypatch
 
     page = Serving(app, TOKEN, POLICY)
     monkeypatch.setattr(page._server, "startup", slowly)
-    monkeypatch.setattr(serving.time, "sleep", interrupted)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=interrupted)  # for this module alone, not for other threads
+    monkeypatch.setattr(serving, "time", clock)
     with pytest.raises(KeyboardInterrupt):
         page.start()
     assert not [one for one in threading.enumerate() if one.name == serving.THREAD]

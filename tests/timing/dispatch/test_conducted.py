@@ -203,7 +203,7 @@ TEXTS = (
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     text=some.sampled_from(TEXTS),
     rates=some.lists(some.floats(0.2, 5.0), min_size=3, max_size=5),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sojourn import Fleet, InvalidInput, Law, Plan, analyze
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+ANY = settings(max_examples=100)
 VALUES = ("queue", "on_links", "utilisation", "sojourn", "waiting")
 
 

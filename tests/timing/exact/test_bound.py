@@ -12,7 +12,7 @@ from sojourn.planning.bound import theorem as b
 from sojourn.planning.bound.objective import Seen
 from sojourn.planning.bound.scores import TimeBudget
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+ANY = settings(max_examples=100)
 EXAMPLE = Constants(A=100, L=1, B=20)
 positive = st.floats(1e-3, 1e3)
 

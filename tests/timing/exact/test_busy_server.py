@@ -12,7 +12,7 @@ from any_fleet import linked_fleet
 from sojourn import Fleet, InvalidInput, Plan, analyze
 from sojourn.timing.exact.jackson import ClosedNetwork
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 STEP = 1e-3  # of the moved value; the differences below are of fourth order
 TWO_CLIENTS = Fleet(("first", "second"), [1, 1], rate=[1.0, 3.0], uplink_rate=[1.0, 3.0], downlink_rate=[1.0, 3.0])
 

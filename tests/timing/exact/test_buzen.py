@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sojourn.timing.exact.jackson import ClosedNetwork
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=100)
+ANY = settings(max_examples=100)
 
 
 @st.composite

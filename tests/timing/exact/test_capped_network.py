@@ -14,7 +14,7 @@ from sojourn import Dispatcher, Fleet, InvalidInput, Law, Plan, Scenario, analyz
 from sojourn.timing.exact import capped, circle
 from sojourn.timing.exact.capped import capped_network
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 NINETY = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
 FIFTY = Fleet.of(fast=(50, 1 / 2), slow=(50, 1 / 16))
 FIVE = Fleet.of_rates([5, 2, 1, 1, 0.3])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sojourn import Fleet
 from sojourn.timing.exact.capped import capped_network
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=30)
+ANY = settings(max_examples=30)
 ACCURACY = {"rtol": 1e-9, "atol": 1e-11}
 NO = np.inf
 

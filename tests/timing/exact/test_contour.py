@@ -15,7 +15,7 @@ from sojourn import Fleet, InvalidInput, Plan, analyze
 from sojourn.timing.exact import contour, jackson
 from sojourn.timing.exact.jackson import ClosedNetwork
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+ANY = settings(max_examples=150)
 
 
 def lognormal(clients, spread, seed=0):

@@ -9,7 +9,7 @@ from any_fleet import linked_fleet
 from sojourn import Fleet, InvalidInput, Plan, analyze
 from sojourn.timing.exact.jackson import ClosedNetwork
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 STEP = 1e-3  # of the moved value; the difference below is of fourth order
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sojourn.timing.exact import jackson
 from sojourn.timing.exact.jackson import ClosedNetwork
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+ANY = settings(max_examples=60)
 ACCURACY = {"rtol": 1e-9, "atol": 1e-12}
 
 

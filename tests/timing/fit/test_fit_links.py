@@ -63,7 +63,7 @@ def test_where_clients_are_away_waiting_for_them_is_no_downlink():
     assert np.isinf(fit(trace, Fleet.of(one=(1, 9.0))).fleet.downlink_rate[0])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=30))
 def test_the_largest_before_each_value_of_a_run_is_that_by_hand(pairs):
     pairs = sorted(pairs, key=lambda pair: pair[0])

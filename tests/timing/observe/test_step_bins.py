@@ -34,7 +34,7 @@ def by_hand(edges):
     return np.array(seen), np.array(sums), AT[np.array([edges[0], *ends]) - 1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, STEPS), max_size=6),
     st.lists(st.integers(1, STEPS - 1), min_size=1, max_size=8, unique=True),

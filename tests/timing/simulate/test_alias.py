@@ -16,14 +16,14 @@ def probabilities(keep, other):
     return found / keep.size
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(WEIGHTS)
 def test_the_table_reproduces_its_weights_to_rounding(weights):
     keep, other = alias_table(weights)
     assert np.allclose(probabilities(keep, other), weights / weights.sum(), rtol=0, atol=1e-15 * weights.size)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(WEIGHTS)
 def test_every_column_is_a_legal_choice_of_two(weights):
     keep, other = alias_table(weights)
@@ -31,7 +31,7 @@ def test_every_column_is_a_legal_choice_of_two(weights):
     assert ((other >= 0) & (other < weights.size)).all()
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(WEIGHTS)
 def test_building_a_table_leaves_the_weights_alone(weights):
     before = weights.copy()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sojourn.timing.simulate.event_tree import FACTS, NO_SEAT, clear, empty, id_of, kind_of, pop, push
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+ANY = settings(max_examples=200)
 
 
 class Tree:

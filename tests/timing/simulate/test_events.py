@@ -13,7 +13,7 @@ from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.simulate.drive import OnlineEngine
 from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+ANY = settings(max_examples=40)
 LAWS = ["exponential", "deterministic", "lognormal(sigma=1)", "gamma(shape=0.5)", "weibull(shape=2)"]
 LAWS += ["hyperexponential(scv=3)", "empirical(0.2 0.9 1.9)"]
 TWO = Fleet.of(fast=(4, 3.0), slow=(4, 1.0))

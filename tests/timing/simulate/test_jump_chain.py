@@ -72,7 +72,7 @@ def test_the_first_to_finish_is_a_busy_client_by_its_rate(case):
     assert stats.kstest(times * rate.sum(), "expon").pvalue > LUCK
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60))
 def test_rate_classes_are_few_and_bounded_by_their_largest_rate(rates):
     fleet = Fleet.of_rates(rates)
@@ -85,7 +85,7 @@ def test_rate_classes_are_few_and_bounded_by_their_largest_rate(rates):
     assert np.array_equal(np.diff(room), np.bincount(net.class_of))
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from([0.1, 0.25, 1.0, 3.0, 8.0, 20.0]), min_size=1, max_size=60))
 def test_few_distinct_rates_are_never_refused(rates):
     fleet = Fleet.of_rates(rates)
@@ -93,7 +93,7 @@ def test_few_distinct_rates_are_never_refused(rates):
     assert np.array_equal(net.bound[net.class_of], fleet.rate)
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.one_of(st.integers(0, 2**40 - 1), st.integers(0, 5000), st.integers(0, 32).map(lambda e: 128 * 2**e - 1)))
 def test_a_staleness_falls_into_its_bin(staleness):
     edges = bin_edges()

@@ -43,7 +43,7 @@ def draws(start, fleet, plan, times, seed=0):
     return np.array([place(start, fleet, plan, rng) for _ in range(times)])
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(networks(), st.sampled_from(sorted(STARTS)), st.integers(0, 2**32))
 def test_every_start_places_all_tasks_and_no_more(network, start, seed):
     fleet, plan = network
@@ -55,7 +55,7 @@ def test_every_start_places_all_tasks_and_no_more(network, start, seed):
     assert queues.sum() == plan.concurrency
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(networks(), st.integers(0, 2**32))
 def test_an_even_start_differs_by_at_most_one_task(network, seed):
     fleet, plan = network
@@ -69,7 +69,7 @@ def test_the_remainder_of_an_even_start_falls_on_all_clients_alike():
     assert stats.chisquare((found - 2).sum(axis=0)).pvalue > LUCK
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(networks(), st.integers(0, 2**32))
 def test_one_each_gives_no_client_two_tasks(network, seed):
     fleet, plan = network

@@ -10,7 +10,7 @@ from sojourn.timing.simulate import jump_chain
 from sojourn.timing.simulate.start import STARTS
 from sojourn.trace import APPLIED, IN_FLIGHT
 
-LAWFUL = settings(derandomize=True, deadline=None, max_examples=60)
+LAWFUL = settings(max_examples=60)
 
 
 @st.composite

@@ -16,8 +16,8 @@ from sojourn.report.web.tokens import Token
 
 HOST = "127.0.0.1"
 READERS = 64  # connections at the same time
-PATIENCE = 2.0  # seconds that answers have to come to their end when the server stops
-START = 10.0  # seconds until it must answer
+PATIENCE = 5.0  # seconds that answers have to come to their end when the server stops
+START = 60.0  # seconds until it must answer
 THREAD = "dashboard"  # how the names of its threads begin
 LIBRARIES = ("starlette", "uvicorn", "jinja2")
 
