@@ -87,6 +87,7 @@ def test_the_groups_may_be_said(log, tmp_path):
         call(log, *NAMED, "--groups", "some", "--out", tmp_path / "x.csv")
 
 
+@pytest.mark.slow
 def test_pictures_show_devices_and_laws(log, tmp_path):
     out = call(log, *NAMED, "--out", tmp_path / "fleet.csv", "--pictures", tmp_path / "pictures")
     made = {path.name for path in (tmp_path / "pictures").iterdir()}
@@ -94,6 +95,7 @@ def test_pictures_show_devices_and_laws(log, tmp_path):
     assert "fit-laws.svg" in out.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_a_trace_has_pictures_too(tmp_path):
     fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
     fleet.save(tmp_path / "fleet.csv")

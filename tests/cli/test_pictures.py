@@ -51,6 +51,7 @@ def test_many_groups_are_drawn_without_their_names(tmp_path):
     assert "1 to 40 of the fleet file" in svg
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--time", "1h"], ["--time", "60", "--by", "bound", "--no-law-check"]])
 def test_every_panel_of_a_plan_can_be_a_figure_of_its_own(fleet, tmp_path, words):
     call("plan", fleet, *words, "--pictures", tmp_path / "pictures", "--figure", "single")

@@ -87,6 +87,7 @@ def test_seeds_and_step_sizes_make_no_kind_of_their_own(cells, tmp_path):
     assert kinds[0] != kinds[2]
 
 
+@pytest.mark.slow
 def test_a_cell_is_really_trained_and_its_updates_are_counted(cells, tmp_path):
     (lot,) = lots_of(cells(0, steps=200), Cells(tmp_path), 1)
     begun = time_lot(lot, {}, tmp_path / "begun", patience=0.0)

@@ -696,6 +696,7 @@ def longest(value):
     return max([len(value), *map(longest, value)]) if isinstance(value, list) else 0
 
 
+@pytest.mark.slow
 def test_the_file_contains_no_data_and_says_so(fleet, tmp_path):
     """It is as long for many examples and parameters as for few, and none of their values stands in it."""
     told = {}

@@ -75,6 +75,7 @@ def test_clients_that_are_interrupted_say_goodbye():
     assert {event.reason for event in of_kind(Left, events)} == {"the client was stopped"}
 
 
+@pytest.mark.slow
 def test_a_client_that_comes_back_in_time_does_not_leave():
     engine = engine_of(grace=2)
     with Peer(engine.address) as first:

@@ -358,6 +358,7 @@ def test_while_the_first_clients_are_awaited_the_clock_stands_still(config, tmp_
     assert {now for _, now in seen} == {0.0}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_waits_for_its_clients_and_still_has_all_of_its_time(config, tmp_path):
     config = replace(config, steps=None, time=20.0)
     federation, folder, stop, late = clients(config), tmp_path / "live", threading.Event(), []

@@ -222,11 +222,13 @@ def test_the_worst_group_alone_may_be_what_counts() -> None:
     assert worst.predicted.worst < mean.predicted.worst
 
 
+@pytest.mark.slow
 def test_the_worst_is_reported() -> None:
     advice = advise_by_twin(FLEET, TIME, replace(MEASURED.skewed(), source="measured"), Aim(worst=1))
     assert "The worst speed group counts 1 of the objective" in " ".join(advice.why)
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     once, again, other = (search(FLEET, 1.0, LAND, seed=one) for one in (4, 4, 5))
     assert once.choices == again.choices

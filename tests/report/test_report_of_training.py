@@ -15,6 +15,8 @@ from sojourn.experiments.results import Run
 from sojourn.learning.run.metrics import read_metrics
 from sojourn.report.page.write import write_report
 
+pytestmark = pytest.mark.slow  # runs are trained and drawn
+
 FLEET = Fleet.of(fast=(3, 4.0), slow=(2, 1.0))
 
 

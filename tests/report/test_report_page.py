@@ -99,6 +99,7 @@ def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace
     assert {one[1:] for one in of_trace.refers if one.startswith("#")} <= set(of_trace.ids)
 
 
+@pytest.mark.slow
 def test_every_figure_has_words_and_follows_the_colours_of_the_page(trace, of_trace):
     assert len(of_trace.labels) == len(of_trace.captions) >= 7
     assert all(len(one) > 20 for one in of_trace.labels + of_trace.captions)

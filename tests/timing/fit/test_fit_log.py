@@ -45,6 +45,7 @@ def test_a_simulated_trace_written_as_a_log_gives_back_its_groups_speeds_and_law
     assert {name.rsplit("-", 1)[0] for name in found.devices.log.device[:6]} == {"fast"}
 
 
+@pytest.mark.slow
 def test_times_and_numbers_give_the_same_fleet(trace, tmp_path):
     noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
     ways = {
