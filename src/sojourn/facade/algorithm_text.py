@@ -32,10 +32,7 @@ def algorithm_text(given: Any) -> str:
             f"the server step of {made.name} belongs to the run: leave server out of it, and give step_size, server "
             "and schedule"
         )
-    options = ", ".join(f"{key}={_word(value)}" for key, value in _changed(made).items())
-    if ALGORITHMS.get(made.name) is type(made):
-        return f"{made.name}({options})" if options else made.name
-    return handed(made, f"{label(type(made))}({short(options, MOST_LABEL)})")
+    return _text(made, ALGORITHMS)
 
 
 def wrapper_text(given: Any) -> str:
@@ -47,9 +44,13 @@ def wrapper_text(given: Any) -> str:
     """
     if isinstance(given, str):
         return given
-    made = checked_wrapper(given, short(repr(given), MOST_LABEL))
+    return _text(checked_wrapper(given, short(repr(given), MOST_LABEL)), WRAPPERS)
+
+
+def _text(made: Any, known: Mapping[str, Any]) -> str:
+    """Return the name and the changed options of an object whose class is known by its name; others are handed over."""
     options = ", ".join(f"{key}={_word(value)}" for key, value in _changed(made).items())
-    if WRAPPERS.get(made.name) is type(made):
+    if known.get(made.name) is type(made):
         return f"{made.name}({options})" if options else made.name
     return handed(made, f"{label(type(made))}({short(options, MOST_LABEL)})")
 
