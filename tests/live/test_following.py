@@ -252,16 +252,28 @@ def test_a_client_that_sent_nothing_is_a_usual_one_of_its_group_and_not_faster_t
     assert filled(means, unknown, ages).service.tolist() == pytest.approx([2.0, 2.0, 2.0, 7.0])
 
 
-def test_a_plan_that_cannot_be_worked_out_leaves_the_old_one_in_force(fleet, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [InvalidInput("no policy keeps the limits"), StopIteration("nothing to choose")])
+def test_a_plan_that_cannot_be_worked_out_leaves_the_old_one_in_force(fleet, tmp_path, monkeypatch, error):
     def fails(*_):
-        raise InvalidInput("no policy keeps the limits")
+        raise error
 
     config = quadratic(fleet, 10, cap="1", concurrency=10, steps=300)
     run = run_of(config, tmp_path / "live", federation_of(config, Changing((0, RATES)), 10), every=1.0)
     monkeypatch.setattr(run.loop.follower.planner, "find", fails)
     trace = finished(run)
     assert len(trace.metadata["plans"]) == 1
-    assert "no policy keeps the limits" in (tmp_path / "live/log.jsonl").read_text()
+    assert error.args[0] in (tmp_path / "live/log.jsonl").read_text()
+
+
+def test_a_client_that_says_it_worked_for_a_year_has_worked_no_longer_than_it_held_the_task(fleet, tmp_path):
+    config = quadratic(fleet, 10, cap="1", concurrency=10, steps=300)
+    federation = federation_of(config, Changing((0, RATES)), 10)
+    run = run_of(config, tmp_path / "live", federation, every=1.0)
+    arrived = run.loop._arrived
+    run.loop._arrived = lambda event: arrived(event._replace(service=3e7) if event.name.client == 0 else event)
+    finished(run)
+    known = run.loop.follower.speeds.known
+    assert known.service[0] == pytest.approx(known.turnaround[0], rel=1e-6)
 
 
 def test_the_correction_of_a_task_is_that_of_the_plan_that_it_was_sent_under():

@@ -15,6 +15,7 @@ from sojourn import Trace
 from sojourn.errors import InvalidInput
 from sojourn.experiments.training import train
 from sojourn.learning.run.config import TrainConfig
+from sojourn.learning.run.metrics import read_metrics
 from sojourn.live.engine import Joined, Rejected, TaskName
 from sojourn.live.journal import Commit, Journal
 from sojourn.live.run import LiveRun, Settings, built_for
@@ -389,7 +390,7 @@ def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, 
         assert not run.run(stop, lambda one: stop.set() if one.server.received >= 30 else None)
     with pytest.raises(InvalidInput, match="already holds a run; continue it with --resume"):
         run_of(config, folder, federation)
-    with pytest.raises(InvalidInput, match="holds another run: its plan_hash"):
+    with pytest.raises(InvalidInput, match="holds another run: its concurrency is 10 "):
         run_of(replace(config, concurrency=4), folder, federation, resume=True)
     trace = finished(run_of(config, folder, federation, resume=True))
     assert int(trace.applied.sum()) == 200
@@ -397,6 +398,87 @@ def test_stopped_runs_go_on_and_finished_or_foreign_folders_are_refused(config, 
         run_of(config, folder, federation, resume=True)
     with pytest.raises(InvalidInput, match="already holds a run, which is finished; replace it with --overwrite"):
         run_of(config, folder, federation)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"step_size": 0.5}, "its step_size is 0.1 .now 0.5."),
+        ({"algorithm": "fedbuff(size=5)"}, "its algorithm is 'fedbuff.size=3.' .now 'fedbuff.size=5.'."),
+        ({"seed": 1}, "its seed is 0"),
+        ({"steps": 300}, r"follow the schedule linear\(end=200\) \(now linear\(end=300\)\)"),
+    ],
+)
+def test_a_resumed_run_trains_as_it_began_so_that_its_replay_is_exact(config, tmp_path, changes, why):
+    config = replace(config, algorithm="fedbuff(size=3)", schedule="linear(end=budget)")
+    stopped(run_of(config, tmp_path / "live", clients(config)), after=30)
+    before = (tmp_path / "live/config.json").read_bytes()
+    with pytest.raises(InvalidInput, match=why):
+        run_of(replace(config, **changes), tmp_path / "live", clients(config), resume=True)
+    assert (tmp_path / "live/config.json").read_bytes() == before
+
+
+def test_a_resumed_run_may_last_longer_and_be_judged_more_often(config, tmp_path):
+    federation, folder = clients(config), tmp_path / "live"
+    stopped(run_of(config, folder, federation), after=30)
+    trace = finished(run_of(replace(config, steps=300, evaluate_every=50), folder, federation, resume=True))
+    assert int(trace.applied.sum()) == 300
+    assert (folder / "model.safetensors").read_bytes() == replayed(config, trace, tmp_path / "again")
+
+
+@pytest.mark.parametrize("torn", ["300,7,1.2", ""], ids=["in a row", "in the header"])
+def test_a_row_of_metrics_that_a_full_disk_has_torn_is_left_out_at_the_resume(config, tmp_path, torn):
+    federation, folder = clients(config), tmp_path / "live"
+    stopped(run_of(replace(config, evaluate_every=20), folder, federation), after=50)
+    path = folder / "metrics.csv"
+    path.write_bytes(path.read_bytes() + torn.encode() if torn else path.read_bytes()[:7])
+    finished(run_of(replace(config, evaluate_every=20), folder, federation, resume=True))
+    received = [row["received"] for row in read_metrics(folder)]
+    assert received == sorted(set(received))
+    assert received[-1] == 200
+    assert (len(received) >= 10) is bool(torn)
+
+
+def stopped(run: LiveRun, after: int) -> None:
+    stop = threading.Event()
+    with run:
+        assert not run.run(stop, lambda one: stop.set() if one.server.received >= after else None)
+
+
+def test_what_was_learnt_of_clients_is_known_after_a_resume(config, tmp_path):
+    federation, folder = clients(config), tmp_path / "live"
+    stop = threading.Event()
+
+    def strike_and_stop(one: LiveRun) -> None:
+        if one.server.received >= 100:
+            one.loop.faults.strikes[3] = 2
+            stop.set()
+
+    with run_of(config, folder, federation, patience=1e-3) as run:
+        assert not run.run(stop, strike_and_stop)
+    with run_of(config, folder, federation, resume=True, patience=1e-3) as again:
+        known = [[one.loop.patience.of(client) for client in range(10)] for one in (run, again)]
+        assert known[0] == known[1]
+        assert len(set(known[0])) == 10
+        assert again.loop.faults.strikes == {3: 2}
+
+
+def test_a_client_that_is_started_again_after_a_resume_loses_its_task_and_gets_another(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(EveryFew, "every", 1)
+    federation, folder = clients(config), tmp_path / "live"
+    with run_of(config, folder, federation) as run, pytest.raises(Killed):
+        run.run(threading.Event(), kill_after(50))
+    client, (_, offer) = next((one, task) for one, task in federation.serving.items() if one >= 5)
+    with run_of(config, folder, federation, resume=True) as run:
+        for number in range(10):
+            held = [task.name for one, (_, task) in federation.serving.items() if one == number]
+            run.loop.handle(Joined(number, tuple(held)))
+        assert offer.name in [one.name for one in run.loop._of(client)]
+        run.loop.handle(Joined(client, ()))  # it was killed and is back before anybody missed it
+        assert offer.name not in [one.name for one in run.loop._of(client)]
+        run.loop._fill(None)
+        assert [one.name.epoch for one in run.loop._of(client)] == [2]
+        assert run.loop.chooser.present[client]
 
 
 def test_a_run_that_cannot_begin_leaves_nothing_behind(config, tmp_path):

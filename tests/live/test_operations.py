@@ -93,7 +93,7 @@ def test_a_run_of_an_earlier_version_is_resumed_and_a_later_form_of_checkpoints_
 
 def test_a_run_is_not_resumed_with_another_model_or_fleet(config, tmp_path):
     clients = stopped_after(config, tmp_path / "live", 20)
-    with pytest.raises(InvalidInput, match="holds another run: its parameters is 650"):
+    with pytest.raises(InvalidInput, match=r"holds another run: its model is .logistic. "):
         run_of(replace(config, model="mlp(hidden=8)"), tmp_path / "live", clients, resume=True)
 
 

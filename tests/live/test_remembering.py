@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from sojourn.learning.replay.timeline import Ended
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.wrappers import Gaussian, Lora, Qsgd, TopK
 from sojourn.live.engine import Work
-from sojourn.live.remembering import client_side, fingerprint, remembering
+from sojourn.live.remembering import client_side, fingerprint, mark_after, remembering
 from sojourn.live.server import LiveServer, inexact
 from sojourn.live.worker import Task, check_model
 from sojourn.testing.algorithm import same
@@ -58,9 +59,11 @@ def worker(made, key=lambda client, nth: nth):
 def test_a_client_keeps_its_memory_from_task_to_task_and_says_how_much_it_knows():
     mine = worker(TopK(share=0.25)(FedBuff()))
     sums = torch.zeros(4)
+    mark = 0
     for nth in range(3):
         update = mine.compute(task(1, nth))
-        assert update.remembered == nth
+        assert update.remembered == mark
+        mark = mark_after(mark, nth)
         sums = sums + update.vector
     assert mine.compute(task(0, 0)).remembered == 0  # another client of the process
     kept = mine._kept[1][1].own.error
@@ -75,11 +78,11 @@ def test_a_refused_update_is_undone_if_it_was_the_last():
     before = mine._kept[1]
     mine.compute(task(1, 2))
     mine.undo(1, 0)  # a later task has been computed with it
-    assert mine._kept[1][0] == 3
+    assert mine._kept[1][0] == marked(0, 1, 2)
     mine.undo(1, 2)
     assert mine._kept[1] == before
     again = mine.compute(task(1, 3))
-    assert again.remembered == 2
+    assert again.remembered == marked(0, 1)
 
 
 def test_a_client_with_another_algorithm_is_refused_with_a_reason():
@@ -121,9 +124,14 @@ def test_the_keys_of_a_run_give_clients_their_side_of_it():
     assert mark == fingerprint(made, model())
 
 
-def receive(server, client, step, remembered):
-    ended = Ended((client, step), True, step, 0, float(step), 0.0, 0.1, 1, False)
-    delta = torch.ones(4, dtype=torch.float64)
+def marked(*tasks):
+    """The mark of a memory that knows of these tasks of its client."""
+    return reduce(mark_after, tasks, 0)
+
+
+def receive(server, client, nth, step, remembered, value=1.0):
+    ended = Ended((client, nth), True, step, 0, float(step), 0.0, 0.1, 1, False)
+    delta = torch.full((4,), value, dtype=torch.float64)
     server.receive(ended, Sent(delta, 0), Update(None, delta, 0.1, 1, torch.zeros(()), remembered=remembered))
 
 
@@ -136,8 +144,9 @@ def live_server(made):
 def test_the_server_notes_who_began_again_and_who_remembers_something_else():
     made = TopK(share=0.25)(FedBuff(size=3))
     server = live_server(made)
-    for step, (client, remembered) in enumerate([(0, 0), (1, 0), (0, 1), (0, 0), (0, 1), (1, 1), (1, 3), (1, 4)]):
-        receive(server, client, step, remembered)
+    told = [(0, 0, ()), (1, 0, ()), (0, 1, (0,)), (0, 2, ()), (0, 3, (2,)), (1, 1, (0,)), (1, 3, (0, 1, 2))]
+    for step, (client, nth, remembered) in enumerate([*told, (1, 4, (0, 1, 2, 3))]):
+        receive(server, client, nth, step, marked(*remembered))
     assert server.facts == {"memory": {"forgotten": [[0, 3]], "unlike": [[1, 6]]}}
     assert inexact(server.facts) == "1 updates came from clients that remembered tasks which the trace does not have"
     again = live_server(made)
@@ -147,6 +156,42 @@ def test_the_server_notes_who_began_again_and_who_remembers_something_else():
     json.dumps(again.facts)
     assert live_server(FedBuff()).facts == {}
     assert live_server(Gaussian(delta=0)(FedBuff())).facts == {"secret": True}
+
+
+def test_noise_of_the_server_is_the_same_when_an_update_is_sent_again_after_a_crash_and_for_no_other():
+    made = Gaussian(noise=1.0, delta=0, at="server")(FedBuff(size=1))
+    server = live_server(made)
+    before, models = server.snapshot(), []
+    for nth, value in ((0, 1.0), (0, 1.0), (0, 2.0), (1, 1.0)):
+        again = live_server(made)
+        again.restore(before)
+        receive(again, 0, nth, 0, None, value)
+        models.append(again.params)
+    assert torch.equal(models[0], models[1])
+    assert len({model.numpy().tobytes() for model in models}) == 3
+    assert not torch.equal(models[0], fresh(made))  # another run has other noise
+
+
+def fresh(made):
+    server = live_server(made)
+    receive(server, 0, 0, 0, None)
+    return server.params
+
+
+@pytest.mark.parametrize(("at", "counted"), [("client", 3), ("server", 2)])
+def test_an_update_that_is_not_used_counts_for_epsilon_if_the_adversary_has_seen_it(at, counted):
+    server = live_server(TopK()(Gaussian(noise=1.0, delta=0, at=at)(FedBuff(size=3))))
+    receive(server, 0, 0, 0, None)
+    server.missed(0)
+    receive(server, 0, 2, 1, None)
+    assert server.state.inner.memory.sent == {0: counted}
+
+
+def test_a_memory_of_as_many_other_tasks_is_noticed():
+    server = live_server(TopK(share=0.25)(FedBuff(size=3)))
+    receive(server, 0, 0, 0, marked())
+    receive(server, 0, 2, 1, marked(1))  # it began again, and computed a task that was refused
+    assert server.facts == {"memory": {"forgotten": [], "unlike": [[0, 1]]}}
 
 
 def test_a_replay_forgets_what_the_clients_had_forgotten():

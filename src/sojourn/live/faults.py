@@ -15,6 +15,8 @@ class Faults:
     """Numbers: lost, dropped, refused, late, timeouts, expelled."""
     refusals: list[dict[str, Any]] = field(default_factory=list)
     """The first refusals: time, client, nth, reason."""
+    turned_away: list[dict[str, Any]] = field(default_factory=list)
+    """The first callers that were not let in: time, who, reason."""
     strikes: Counter[int] = field(default_factory=Counter)
     """Refusals in a row, by client."""
     expelled: dict[int, str] = field(default_factory=dict)
@@ -27,6 +29,11 @@ class Faults:
         if len(self.refusals) < REMEMBERED:
             self.refusals.append(facts)
         return facts
+
+    def note_turned_away(self, time: float, who: str, reason: str) -> None:
+        """Note somebody who was not let in."""
+        if len(self.turned_away) < REMEMBERED:
+            self.turned_away.append({"time": round(time, 6), "who": who, "reason": reason})
 
     def strike(self, client: int, reason: str, most: int) -> str | None:
         """Count a refused message of a client; return why it is expelled, if it has had `most` in a row."""

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from sojourn.learning.algorithms.base import Sent
 from sojourn.live.engine import Arrived, TaskName
 
+QUEUED, IN_HAND, UNDECIDED = range(3)  # where a task is
+
 
 class Flying(NamedTuple):
     """A task in flight."""
@@ -24,13 +26,13 @@ class Flying(NamedTuple):
     """Time at which the client received it; NaN = not yet, or before a restart."""
     deadline: float = inf
     """Time at which it is given up."""
-    known: bool = True
-    """False after a restart, until the client says that it has the task."""
+    place: int = QUEUED
+    """Where it is: in the engine's queue, in its client's hands, or after a restart undecided until the client says."""
 
 
 def waiting(flying: Flying) -> bool:
     """Whether a task waits in the engine's queue: its client has not fetched it yet."""
-    return flying.known and isnan(flying.pulled_at)
+    return flying.place == QUEUED
 
 
 def service_of(flying: Flying, event: Arrived, at: float) -> tuple[float, float]:

@@ -161,9 +161,10 @@ class Follower:
         self.planned_at, self.planned_step = now.time, now.step
         try:
             found = work.result()
-        except SojournError as error:
+        except Exception as error:  # a run is not ended by a plan that cannot be worked out
             self._refer(means)
-            self.kept("no plan", f"{reason}; {error}")
+            what = str(error) if isinstance(error, SojournError) else f"a defect of sojourn: {error!r}"
+            self.kept("no plan", f"{reason}; {what}")
             return None
         self._refer(means)
         both = self.planner.told.group * (int(found.label.max()) + 1) + found.label

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from sojourn.learning.replay.local import Local
-from sojourn.learning.replay.server import Diverged, Pinned, Server
+from sojourn.learning.replay.server import Diverged, Pinned
 from sojourn.learning.replay.timeline import Ended
 from sojourn.live.batches import Batches
 from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.controls import Controls
 from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName, TurnedAway
 from sojourn.live.faults import Faults
-from sojourn.live.flying import Flying, row_of, service_of, waiting
+from sojourn.live.flying import IN_HAND, UNDECIDED, Flying, row_of, service_of, waiting
 from sojourn.live.follower import Follower, Moment
 from sojourn.live.journal import ROW, Commit, Journal
 from sojourn.live.loop_state import snapshot
@@ -35,6 +35,7 @@ from sojourn.live.patience import Patience
 from sojourn.live.planner import Found
 from sojourn.live.recent import Recent
 from sojourn.live.run_clock import RunClock
+from sojourn.live.server import LiveServer
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
 from sojourn.types import Floats
 
@@ -64,7 +65,7 @@ class Loop:
 
     def __init__(
         self,
-        server: Server,
+        server: LiveServer,
         local: Local,
         engine: Engine,
         chooser: Chooser,
@@ -149,7 +150,9 @@ class Loop:
             case Rejected(client, name, reason):
                 self._rejected(client, name, reason)
             case TurnedAway():
+                self.faults.note_turned_away(self.now, event.who, event.reason)
                 self._report("turned away", event._asdict())
+                self._changed = True
         return None
 
     def commit(self) -> None:
@@ -257,7 +260,7 @@ class Loop:
         if flying is not None:
             begun = self.clock.at(at)
             deadline = begun + self.patience.of(name.client)
-            self.pending[name.client, name.nth] = flying._replace(pulled_at=begun, deadline=deadline)
+            self.pending[name.client, name.nth] = flying._replace(pulled_at=begun, deadline=deadline, place=IN_HAND)
 
     # updates in
 
@@ -282,12 +285,14 @@ class Loop:
         try:
             self.server.receive(task, flying.sent, event.update._replace(bits=8 * event.size or None))
         except Diverged:
+            self.server.missed(name.client)
             self._refuse(flying, "its numbers are too large")
             return name.client
         self.patience.note(name.client, event.held if isnan(flying.pulled_at) else at - flying.pulled_at)
         if self.follower is not None:
-            travel = self.clock.at(event.at) - flying.pulled_at - event.held
-            self.follower.note(name.client, event.service, max(0.0, travel) if not isnan(travel) else nan)
+            took = self.clock.at(event.at) - flying.pulled_at  # NaN = not known
+            travel = nan if isnan(took) else max(0.0, took - event.held)
+            self.follower.note(name.client, min(event.service, event.service if isnan(took) else took), travel)
         self.faults.strikes.pop(name.client, None)
         self._end(flying, APPLIED, began, ended, at, task.step, task.work)
         self._safe.append(name)
@@ -303,6 +308,7 @@ class Loop:
         self.patience.note(name.client, event.held)
         if self.follower is not None:
             self.follower.note(name.client, event.service, nan)
+        self.server.missed(name.client)
         self.faults.counts["late"] += 1
         reason = LATE if fate is not None else UNKNOWN
         self._note_refusal(name.client, name.nth, reason)
@@ -324,6 +330,8 @@ class Loop:
 
     def _strike(self, client: int, nth: int, reason: str) -> None:
         self._note_refusal(client, nth, reason)
+        if client in self.faults.expelled:  # a message that was on its way
+            return
         why = self.faults.strike(client, reason, self.limits.strikes)
         if why is not None:
             self._report("expelled", {"client": client, "reason": reason})
@@ -348,9 +356,9 @@ class Loop:
         for flying in self._of(client):
             if flying.name in held:
                 deadline = self.now + self.patience.of(client)
-                self.pending[client, flying.name.nth] = flying._replace(known=True, deadline=deadline)
+                self.pending[client, flying.name.nth] = flying._replace(deadline=deadline, place=IN_HAND)
             elif not waiting(flying):
-                self._lose(flying, DROPPED if not flying.known else LOST, "its client does not have it")
+                self._lose(flying, DROPPED if flying.place == UNDECIDED else LOST, "its client does not have it")
         for name in reversed(event.held):  # the last first: a client that remembers undoes its tasks in this order
             fate = self.recent.fate(name)
             if self._flying(name) is None and fate == APPLIED:
@@ -397,7 +405,7 @@ class Loop:
         watched = {one.name.client for one in self.pending.values() if one.deadline < inf}
         for flying in list(self.pending.values()):
             client, nth, _ = flying.name
-            if flying.deadline == inf and (not flying.known or client not in watched):
+            if flying.deadline == inf and (flying.place == UNDECIDED or client not in watched):
                 watched.add(client)
                 self.pending[client, nth] = flying._replace(deadline=self._looked + self.patience.of(client))
 

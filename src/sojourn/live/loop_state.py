@@ -12,7 +12,7 @@ from sojourn.learning.algorithms.base import Sent
 from sojourn.learning.storable import check
 from sojourn.live.chooser import InForce
 from sojourn.live.engine import TaskName
-from sojourn.live.flying import Flying
+from sojourn.live.flying import UNDECIDED, Flying
 
 if TYPE_CHECKING:
     from sojourn.live.loop import Loop
@@ -35,7 +35,10 @@ def snapshot(loop: "Loop") -> dict[str, Any]:
         "recent": _tensor(loop.recent.rows(), np.int64, 4),
         "faults": dict(loop.faults.counts),
         "refusals": tuple(dict(one) for one in loop.faults.refusals),
+        "turned_away": tuple(dict(one) for one in loop.faults.turned_away),
         "expelled": dict(loop.faults.expelled),
+        "strikes": dict(loop.faults.strikes),
+        "patience": torch.from_numpy(loop.patience.snapshot()),
         "names": dict(loop.names),
         "resumes": tuple(dict(one) for one in loop.resumes),
         "plans": tuple(dict(one) for one in loop.plans),
@@ -59,7 +62,11 @@ def restore(loop: "Loop", tree: dict[str, Any]) -> None:
     loop.begin, loop.latest = tree["time"], max(tree["time"], *tree["flying_at"][:, 0].tolist(), 0.0)
     loop.names, loop.resumes = dict(tree["names"]), [dict(one) for one in tree["resumes"]]
     loop.faults.counts, loop.faults.refusals = Counter(tree["faults"]), [dict(one) for one in tree["refusals"]]
+    loop.faults.turned_away = [dict(one) for one in tree.get("turned_away", ())]
     loop.faults.expelled = dict(tree.get("expelled", {}))
+    loop.faults.strikes = Counter(tree.get("strikes", {}))
+    if "patience" in tree:  # older checkpoints have none
+        loop.patience.restore(tree["patience"].numpy())
     for client, why in loop.faults.expelled.items():
         loop.engine.expel(client, why)
     loop.recent.restore(tree["recent"].tolist())
@@ -68,7 +75,7 @@ def restore(loop: "Loop", tree: dict[str, Any]) -> None:
         tree["flying"].tolist(), tree["flying_at"].tolist(), strict=True
     ):
         name = TaskName(client, nth, epoch)
-        loop.pending[client, nth] = Flying(name, Sent(nothing, version), at, step, prob, known=False)
+        loop.pending[client, nth] = Flying(name, Sent(nothing, version), at, step, prob, place=UNDECIDED)
         loop.chooser.take(client)
     loop.clock.set(tree["time"])
     loop.clock.hold()

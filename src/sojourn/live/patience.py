@@ -1,11 +1,15 @@
 """Patience: how long the server waits for an update, by what it knows of the client.
 
 The time from handing over a task to its update is taken as lognormal. Its mean and spread are estimated for each client
-from its own updates, late ones included, with a prior from the fleet. A task
-is given up after `FACTOR` spreads above the mean, and never before `least` seconds.
+from its own updates, late ones included, with a prior from the fleet. A task is given up after `FACTOR` spreads above
+the mean, and never before `least` seconds.
 """
 
 from math import exp, log, sqrt
+
+import numpy as np
+
+from sojourn.types import Floats
 
 FACTOR = 4.0
 SPREAD = 0.75  # prior standard deviation of the logarithm: twenty times the mean time is too long
@@ -36,6 +40,14 @@ class Patience:
         before = value - self._mean[client]
         self._mean[client] += before / self._many[client]
         self._square[client] += before * (value - self._mean[client])
+
+    def snapshot(self) -> Floats:
+        """Return what is known: a row of three numbers for each client."""
+        return np.array([self._mean, self._square, self._many]).T
+
+    def restore(self, rows: Floats) -> None:
+        """Take over what a snapshot knew."""
+        self._mean, self._square, self._many = rows.T.tolist()
 
     def of(self, client: int) -> float:
         """Return the seconds after which a task of the client is given up."""

@@ -4,7 +4,8 @@ The client builds the algorithm and its wrappers from its own keys; the server n
 fingerprint, by which a client with another algorithm, other options or other frozen parameters is recognised.
 
 The memory lives as long as the process. A client that is started again begins with none, which the server sees from the
-number of updates that the memory knows of: the trace says so, and its replay forgets at the same moment. If an update
+mark of the memory, a number that follows from the tasks it knows of: the trace says so, and its replay forgets at the
+same moment. If an update
 is refused or comes too late, the memory goes back to what it was before, unless a later task has been computed since.
 """
 
@@ -27,6 +28,7 @@ from sojourn.live.engine import Work
 from sojourn.live.worker import Task, Worker
 
 UNDONE = 4  # tasks of a client that can be undone
+FACTOR = 6364136223846793005  # spreads marks over their range
 LEFT_OUT = ("server", "layout")  # fields that are not the client's business
 
 
@@ -41,7 +43,7 @@ class RememberingWorker:
         """
         self._inner, self._algorithm, self._mark = inner, algorithm, mark
         self._key = None if draws_in_secret(algorithm) else key
-        self._kept: dict[int, tuple[int, Any]] = {}  # by client: updates that the memory knows of, and the memory
+        self._kept: dict[int, tuple[int, Any]] = {}  # by client: the mark of the memory, and the memory
         self._before: dict[int, list[tuple[int, tuple[int, Any]]]] = {}
         self._lock = threading.Lock()
 
@@ -69,7 +71,7 @@ class RememberingWorker:
         client = task.client
         with self._lock:
             before = self._kept.get(client, (0, None))
-        known, kept = before
+        mark, kept = before
         sent = Sent(task.params, task.version)
         start, scale = self._algorithm.start(kept, sent)
         update = self._inner.compute(task._replace(params=start, step_size=task.step_size * scale))
@@ -79,8 +81,8 @@ class RememberingWorker:
             undone = self._before.setdefault(client, [])
             undone.append((task.nth, before))
             del undone[:-UNDONE]
-            self._kept[client] = (known + 1, kept if after is None else after)
-        return update._replace(remembered=known if self._algorithm.remembers else None)
+            self._kept[client] = (mark_after(mark, task.nth), kept if after is None else after)
+        return update._replace(remembered=mark if self._algorithm.remembers else None)
 
     def undo(self, client: int, nth: int) -> None:
         """Forget a client's last task, whose update is not used."""
@@ -92,6 +94,15 @@ class RememberingWorker:
     def service(self, client: int, nth: int) -> float:
         """Return how long the service of a task lasts at least."""
         return self._inner.service(client, nth)
+
+
+def mark_after(mark: int, nth: int) -> int:
+    """Return the mark of a memory that had another mark and now knows of a client's nth task as well; 0 = of none.
+
+    >>> mark_after(mark_after(0, 0), 2) == mark_after(mark_after(0, 1), 2)
+    False
+    """
+    return (mark * FACTOR + nth + 1) % 2**63
 
 
 def client_side(config: TrainConfig, model: FlatModel) -> tuple[Algorithm, str]:

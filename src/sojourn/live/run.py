@@ -35,7 +35,6 @@ from sojourn.learning.run.build import Built, build
 from sojourn.learning.run.config import TrainConfig, unknown_speeds
 from sojourn.learning.run.evaluate import judge
 from sojourn.learning.run.metrics import Metrics, read_metrics
-from sojourn.learning.run.run_config import facts_of
 from sojourn.learning.run.trainer import examples_of, identity, versions
 from sojourn.learning.wrappers.wrapped import columns_of, wrappers_of
 from sojourn.live.batches import Batches
@@ -52,6 +51,7 @@ from sojourn.live.patience import Patience
 from sojourn.live.plan_folder import PlanFolder
 from sojourn.live.planner import Planner, Said
 from sojourn.live.remembering import client_side
+from sojourn.live.same_run import check_same
 from sojourn.live.server import LiveServer
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
@@ -185,6 +185,7 @@ class LiveRun:
         self._begin_metrics(tree is not None)
         self._judging = ThreadPoolExecutor(1, "evaluation")
         self._judged: Future[None] | None = None
+        self._problem: str | None = None
         self.every = built.config.evaluate_every or max(1, int((built.config.steps or 1000) // EVALUATIONS))
         self._next = self.server.received // self.every * self.every + (self.every if tree is not None else 0)
         self._note("resumed" if tree is not None else "started", {"epoch": epoch, "received": self.server.received})
@@ -211,6 +212,7 @@ class LiveRun:
         """Run to the end, or until `stop` is set; return whether the end was reached."""
 
         def look() -> None:
+            self._look_at_keys()
             if self.server.received >= self._next:
                 self._next = (self.server.received // self.every + 1) * self.every
                 self._evaluate()
@@ -230,6 +232,13 @@ class LiveRun:
         self.engine.stop(complete)
         self._end_callbacks(complete, (self.stopped or "") if complete else "it was stopped")
         return complete
+
+    def _look_at_keys(self) -> None:
+        """Note when the file of those who may join can no longer be read, so that a revocation would have no effect."""
+        problem = getattr(self.engine, "problem", None)
+        if problem != self._problem:
+            self._problem = problem
+            self._note("keys", {"reason": problem or "the file of those who may join can be read again"})
 
     def _stop_early(self, reason: str) -> None:
         """Let the run be complete with the updates that it has."""
@@ -280,13 +289,7 @@ class LiveRun:
             raise InvalidInput(
                 f"the run in {self.folder} is finished; replace it with --overwrite, or name another folder"
             )
-        found = facts_of(self.folder)
-        for key, value in identity(self.built, None).items():
-            if key != "config" and found.get(key) != value:
-                raise InvalidInput(
-                    f"the folder {self.folder} holds another run: its {key} is {found.get(key)!r} (now {value!r}); "
-                    "name another folder, or give the same configuration"
-                )
+        check_same(self.folder, self.built)
         return True
 
     def _begin_metrics(self, resumed: bool) -> None:
@@ -294,8 +297,14 @@ class LiveRun:
         if not resumed or not self.metrics.path.exists():
             self.metrics.begin(None)
             return
+        whole = self.metrics.path.read_bytes()
+        lines = whole[: whole.rfind(b"\n") + 1].splitlines(keepends=True)  # a full disk may have torn the last row
+        if not lines:
+            self.metrics.begin(None)
+            return
+        self.metrics.begin(sum(map(len, lines)))
         kept = [row["received"] for row in read_metrics(self.folder) if row["received"] <= self.server.received]
-        lines = self.metrics.path.read_bytes().splitlines(keepends=True)[: len(kept) + 1]
+        lines = lines[: len(kept) + 1]
         tally = self.server.tally
         self.metrics.begin(sum(map(len, lines)), (tally.worked, tally.loss))
 
@@ -350,6 +359,7 @@ class LiveRun:
             "resumes": self.loop.resumes,
             "faults": dict(faults.counts),
             "refusals": faults.refusals,
+            "turned_away": faults.turned_away,
             "names": dict(self.loop.names),
             **self.server.facts,
             **({"batch": batch_of(built)} if batch_of(built) else {}),

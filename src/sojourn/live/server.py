@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 
 from torch import Tensor
@@ -10,9 +11,10 @@ from sojourn.learning.algorithms.base import Algorithm, Sent, Setting
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.server import Server
 from sojourn.learning.replay.timeline import Ended
-from sojourn.live.remembering import draws_in_secret
+from sojourn.learning.wrappers.wrapped import missed
+from sojourn.live.remembering import draws_in_secret, mark_after
 
-MEMORIES = "memories"
+MEMORIES, HIDDEN = "memories", "hidden"
 
 
 class LiveServer(Server):
@@ -21,23 +23,35 @@ class LiveServer(Server):
     def __init__(self, algorithm: Algorithm, first: Tensor, stats: Tensor, setting: Setting) -> None:
         super().__init__(algorithm, first, stats, setting)
         self._secret = draws_in_secret(algorithm)
-        self._known: dict[int, int] = {}  # updates that a client's memory should know of
+        self._hidden = secrets.token_bytes(32)
+        self._known: dict[int, int] = {}  # by client: the mark that its memory should have
         self.forgotten: list[list[int]] = []
         """Client and step of every update whose client had begun again with an empty memory; a replay does the same."""
         self.unlike: list[list[int]] = []
         """Client and step of every update whose client remembered something else, which no replay can repeat."""
 
+    def missed(self, client: int) -> None:
+        """Take note of an update that has come and is not used."""
+        self.state = missed(self.algorithm, self.state, client)
+
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update; where there is noise, the server's own is drawn in secret, and no loss is looked at."""
-        private = update._replace(key=secrets.randbits(63), loss=None)
-        super().receive(task, sent, private if self._secret else update)
+        private = update._replace(key=self._key_of(task, update), loss=None) if self._secret else update
+        super().receive(task, sent, private)
         if update.remembered is None:
             return
-        client, known = task.name[0], update.remembered
-        expected = self._known.get(client, 0)
-        if known != expected:
-            (self.forgotten if known == 0 else self.unlike).append([client, task.step])
-        self._known[client] = known + 1
+        (client, nth), mark = task.name, update.remembered
+        if mark != self._known.get(client, 0):
+            (self.forgotten if mark == 0 else self.unlike).append([client, task.step])
+        self._known[client] = mark_after(mark, nth)
+
+    def _key_of(self, task: Ended, update: Update) -> int:
+        """Return the key of the server's noise: the same if the update is sent again after a crash, so that nobody sees
+        it under two noises, and another one for any other update.
+        """
+        made = blake2b(repr(task.name).encode(), key=self._hidden, digest_size=8)
+        made.update(update.vector.detach().cpu().contiguous().numpy().tobytes())
+        return int.from_bytes(made.digest()) >> 1
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -49,11 +63,13 @@ class LiveServer(Server):
     def snapshot(self) -> dict[str, Any]:
         """Return the state, with what is known of memories."""
         lists = {"forgotten": tuple(map(tuple, self.forgotten)), "unlike": tuple(map(tuple, self.unlike))}
-        return {**super().snapshot(), MEMORIES: {"known": dict(self._known), **lists}}
+        memories: dict[str, Any] = {"known": dict(self._known), **lists}
+        return {**super().snapshot(), MEMORIES: memories, HIDDEN: self._hidden.hex()}
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take over the state of a snapshot; older ones say nothing of memories."""
         super().restore(tree)
+        self._hidden = bytes.fromhex(tree[HIDDEN]) if HIDDEN in tree else self._hidden
         found: Mapping[str, Any] = tree.get(MEMORIES, {})
         self._known = dict(found.get("known", {}))
         self.forgotten, self.unlike = ([list(one) for one in found.get(key, ())] for key in ("forgotten", "unlike"))

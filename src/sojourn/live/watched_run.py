@@ -12,6 +12,7 @@ import numpy as np
 from sojourn.experiments.observe import Known
 from sojourn.experiments.watching import described, promised
 from sojourn.live.controls import Controls
+from sojourn.live.flying import waiting
 from sojourn.live.journal import ROW
 from sojourn.live.run import LiveRun, told_of
 from sojourn.tails import LogTail, MetricsTail, RowTail
@@ -43,7 +44,7 @@ class WatchedRun:
             loop.now if loop.server.received or flying else 0.0,
             self._rows.records(run.journal.rows),
             np.array([one.name.client for one in flying], np.int64),
-            np.array([one.pulled_at == one.pulled_at or not one.known for one in flying], np.bool_),
+            np.array([not waiting(one) for one in flying], np.bool_),
             self._metrics.rows(),
             log,
             [Promise.of(one) for one in list(loop.plans)] or self._first,

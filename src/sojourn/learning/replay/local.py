@@ -39,7 +39,7 @@ class Update(NamedTuple):
     clipped: Tensor | None = None
     """Whether its client has clipped it, 1 or 0; known in simulations only, None = not known."""
     remembered: int | None = None
-    """Of a live client: number of its updates that its memory knew of; None = it has no memory, or in a simulation."""
+    """Of a live client: the mark of its memory before the task; None = it has no memory, or in a simulation."""
     empty: bool = False
     """Whether it holds nothing that the server uses, as when a client only checks in; it passes through no wrapper."""
 

@@ -63,6 +63,10 @@ class Wrapper:
         """Let the algorithm have the update as it is."""
         return memory, arrival
 
+    def missed(self, memory: Any, client: int) -> Any:
+        """Take note of an update that has come and is of no use to the algorithm: too late, or refused."""
+        return memory
+
     def check_live(self) -> None:
         """Raise an error if it cannot be part of a live run."""
 

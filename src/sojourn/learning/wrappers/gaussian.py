@@ -155,6 +155,12 @@ class Gaussian(Wrapper):
         counts = memory._replace(sent={**memory.sent, client: seen + 1}, clipped=clipped)
         return counts, arrival._replace(update=update)
 
+    def missed(self, memory: Counts, client: int) -> Counts:
+        """Count an update that the adversary has seen, though it was not used."""
+        if self.at == "server":  # it has changed no model
+            return memory
+        return memory._replace(sent={**memory.sent, client: memory.sent.get(client, 0) + 1}, clipped=None)
+
     def private(self, update: Update) -> Update:
         """Return the update, clipped and with noise."""
         if update.stats is not None and self.noise > 0:

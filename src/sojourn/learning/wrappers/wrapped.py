@@ -107,6 +107,10 @@ class Wrapped:
         inner, info = self.inner.apply(state.inner, through)
         return State(inner, memory), info
 
+    def missed(self, state: State, client: int) -> State:
+        """Take note of an update that has come and is not used."""
+        return State(missed(self.inner, state.inner, client), self.wrapper.missed(state.memory, client))
+
     def tick(self, state: State) -> State:
         """End the algorithm's round or period."""
         return state._replace(inner=self.inner.tick(state.inner))
@@ -131,6 +135,11 @@ def _inwards(call: Callable[..., Any]) -> Callable[..., Any]:
         return call(*(one.inner if isinstance(one, State | Kept) else one for one in given), **named)
 
     return called
+
+
+def missed(algorithm: Algorithm, state: Any, client: int) -> Any:
+    """Return the state of an algorithm to which an update has come that is not used; only wrappers take note of it."""
+    return algorithm.missed(state, client) if isinstance(algorithm, Wrapped) else state
 
 
 def wrapped(algorithm: Algorithm, wrappers: Sequence[Wrapper]) -> Algorithm:
