@@ -228,6 +228,8 @@ def test_wrong_keys_do_not_get_in_and_a_revoked_client_goes_while_the_others_wor
     assert [running[name].error for name in "abc"] == [None] * 3
     assert set(turned_away(run)) == {("a", "unknown token"), ("d", "revoked")}
     assert not trace.metadata["refusals"]
+    told = [(one["who"], one["reason"]) for one in trace.metadata["turned_away"]]
+    assert {("a", "unknown token"), ("d", "revoked")} == set(told)
     assert int(trace.applied.sum()) == UPDATES
 
 

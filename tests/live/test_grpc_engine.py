@@ -23,6 +23,7 @@ from sojourn.errors import InvalidInput
 from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName, TurnedAway
 from sojourn.live.engines.grpc import calls, service
 from sojourn.live.engines.grpc import federation_pb2 as pb
+from sojourn.live.engines.grpc.wire import MOST_FIELDS
 from sojourn.live.worker import LoopWorker
 
 CODE = grpc.StatusCode
@@ -198,9 +199,11 @@ HUGE = torch.full((6,), 3e38)  # finite, but not its sum
         (INF, {}, "an update must have finite numbers only"),
         (torch.ones(6), {"kind": 0}, "the kind 0 of an update is not known"),
         (torch.ones(6), {"kind": 9}, "the kind 9 of an update is not known"),
-        (torch.ones(6), {"loss": float("nan")}, "the loss must be finite, got nan"),
-        (torch.ones(6), {"service": -1.0}, "seconds must be finite and not negative, got (-1.0, 0.0)"),
-        (torch.ones(6), {"held": float("inf")}, "seconds must be finite and not negative, got (0.0, inf)"),
+        (torch.ones(6), {"loss": float("nan")}, "the loss must be at most 3.4e+38, got nan"),
+        (torch.ones(6), {"loss": -1e39}, "the loss must be at most 3.4e+38, got -1e+39"),
+        (torch.ones(6), {"service": -1.0}, "seconds must lie between 0 and 31622400, got (-1.0, 0.0)"),
+        (torch.ones(6), {"service": 1e200}, "seconds must lie between 0 and 31622400, got (1e+200, 0.0)"),
+        (torch.ones(6), {"held": float("inf")}, "seconds must lie between 0 and 31622400, got (0.0, inf)"),
         (torch.ones(6), {"step_size": 0.0}, "an update must have the step size of its task, got 0.0"),
         (torch.ones(6), {"steps": 2**40}, "the steps of an update must be below 2147483648, got 1099511627776"),
     ],
@@ -262,6 +265,12 @@ def test_bytes_that_are_no_message_are_refused(engine, peer, method, content):
     with pytest.raises(grpc.RpcError) as caught:
         peer.call(method, content)
     assert caught.value.code() in (CODE.INVALID_ARGUMENT, CODE.NOT_FOUND, CODE.FAILED_PRECONDITION)
+
+
+def test_a_message_of_very_many_fields_is_refused_before_they_are_read(engine, peer):
+    peer.join()
+    content = pb.PushRequest(session=peer.session).SerializeToString() + b"\x40\x00" * MOST_FIELDS
+    refused(lambda: peer.call("Push", content), grpc.StatusCode.INVALID_ARGUMENT)
 
 
 def test_a_message_that_is_too_long_is_refused(engine, peer):

@@ -1,6 +1,7 @@
 """The gRPC engine when things break: killed clients, servers that are started again, many clients at once."""
 
 import json
+import queue
 import signal
 import subprocess
 import sys
@@ -25,10 +26,13 @@ from grpc_peers import (
 )
 
 from sojourn.errors import SojournError
-from sojourn.live.engine import Arrived, Joined, Left, Pulled, TaskName
+from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName
 from sojourn.live.engines.grpc import federation_pb2 as pb
+from sojourn.live.engines.grpc import service
 from sojourn.live.engines.grpc.calls import Calls
 from sojourn.live.engines.grpc.intake import Limits
+from sojourn.live.engines.grpc.member import REMEMBERED
+from sojourn.live.engines.grpc.wire import SERVICE
 
 PEERS = Path(__file__).with_name("grpc_peers.py")
 
@@ -134,19 +138,67 @@ def test_clients_come_back_to_a_server_that_is_started_again_and_push_what_they_
     assert counts["acknowledged"] == 2
 
 
-def test_a_task_whose_message_was_lost_is_handed_over_again_before_all_others():
+def test_a_task_whose_model_did_not_arrive_whole_is_handed_over_again_before_all_others():
+    size = 600_000  # three chunks
+    engine = engine_of(("a",), size, prefetch=True)
+    with Peer(engine.address) as peer:
+        peer.join()
+        for nth in range(4):
+            engine.offer(offer_of(0, nth, torch.zeros(size)))
+        assert [peer.pull()[0].task.name.nth for _ in range(2)] == [0, 1]
+        peer.join(held=[pb.TaskName(client=0, nth=1, epoch=1)])
+        assert peer.pull()[0].task.name.nth == 0
+    engine.stop(ended=False)
+
+
+def test_a_task_that_a_client_has_had_and_lost_is_not_handed_over_again(monkeypatch):
+    monkeypatch.setattr(service, "POLL", 0.1)
     engine = engine_of(prefetch=True)
     with Peer(engine.address) as peer:
         peer.join()
         for nth in range(4):
             engine.offer(offer_of(0, nth))
         assert [peer.pull()[0].task.name.nth for _ in range(2)] == [0, 1]
-        peer.join(held=[pb.TaskName(client=0, nth=1, epoch=1)])
-        assert peer.pull()[0].task.name.nth == 0
-        peer.push((0, 1, 1), torch.ones(6))
+        peer.join(held=[pb.TaskName(client=0, nth=1, epoch=1)])  # it was started again, and the loop ends task 0
         assert peer.pull()[0].task.name.nth == 2
-        reply = peer.join(held=[pb.TaskName(client=0, nth=nth, epoch=1) for nth in (0, 1, 2)])
+        assert not peer.pull()[0].HasField("task")
+        peer.push((0, 1, 1), torch.ones(6))
+        assert peer.pull()[0].task.name.nth == 3
+        reply = peer.join(held=[pb.TaskName(client=0, nth=nth, epoch=1) for nth in (1, 2, 3)])
         assert [one.nth for one in reply.received] == [1]
+    engine.stop(ended=False)
+
+
+def test_tasks_that_a_client_only_says_it_holds_take_no_memory_from_join_to_join():
+    engine = engine_of(epoch=2)
+    with Peer(engine.address) as peer:
+        for turn in range(4):
+            peer.join(held=[pb.TaskName(client=0, nth=nth, epoch=7 + turn) for nth in range(1000)])
+        member = engine._service._members[0]
+        assert len(member.news) == 1000
+        assert len(member.fates) <= 1000 + REMEMBERED
+        reply, _ = peer.pull()
+        assert len(reply.refused) == 1000
+        peer.join()
+        assert not member.news
+        assert len(member.fates) <= REMEMBERED
+    engine.stop(ended=False)
+
+
+def test_a_client_cannot_let_more_than_some_pushes_wait_for_the_loop():
+    engine = engine_of(limits=Limits(waiting=1, pushes=2))
+    with Peer(engine.address) as peer:
+        peer.join()
+        content = pb.PushRequest(session=peer.session, name=pb.TaskName(client=0, nth=9, epoch=1)).SerializeToString()
+        push = peer.channel.unary_unary(f"/{SERVICE}/Push")
+        done = queue.SimpleQueue()
+        for _ in range(4):
+            push.future(content, timeout=SECONDS).add_done_callback(done.put)
+        refused = [done.get(timeout=SECONDS) for _ in range(2)]
+        assert {one.code() for one in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert refused[0].details() == "2 updates of the client are waiting already"
+        events_until(engine, many(Rejected, 2))  # the others are taken in as soon as the loop has time
+        assert {done.get(timeout=SECONDS).code() for _ in range(2)} == {grpc.StatusCode.OK}
     engine.stop(ended=False)
 
 

@@ -6,7 +6,8 @@ import time
 import grpc
 import pytest
 import torch
-from grpc_peers import Doubles, Peer, Running, arrivals, engine_of, events_until, many, offer_of
+from grpc_peers import SECONDS, Doubles, Peer, Running, arrivals, engine_of, events_until, many, of_kind, offer_of
+from waiting import until
 
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.live.engine import Joined, TurnedAway
@@ -108,6 +109,54 @@ def test_a_revoked_client_is_refused_while_the_server_runs(made, tmp_path):
     assert events_until(engine, many(TurnedAway))[-1] == TurnedAway("b", "127.0.0.1", "revoked")
     running.end()
     assert "revoked" in str(running.error)
+    engine.stop(ended=False)
+
+
+def test_who_was_expelled_does_not_come_back_under_a_name_below(made, engine):
+    a, b = keys_of(made, "a"), keys_of(made, "b")
+    with peer_with(engine, a, a.token) as peer, peer_with(engine, b, b.token) as other:
+        peer.join("a/1")
+        engine.expel(2, "it sent nonsense")
+        until(lambda: engine._admission._expelled, SECONDS, "a/1 is expelled")
+        for name in ("a/1", "a", "a/2"):
+            told = refused(lambda name=name: peer.join(name), CODE.PERMISSION_DENIED)
+            assert told == "the client a/1 was expelled: it sent nonsense"
+        assert other.join("b").client == 1
+
+
+def test_a_caller_is_named_by_its_own_keys_whatever_it_calls_itself(made, engine):
+    a = keys_of(made, "a")
+    with peer_with(engine, a, a.token) as peer:
+        refused(lambda: peer.join("b", protocol=99), CODE.PERMISSION_DENIED)
+    (told,) = of_kind(TurnedAway, events_until(engine, many(TurnedAway)))
+    assert told.who == "a"
+
+
+def test_a_message_of_a_revoked_client_is_not_even_read(made, tmp_path):
+    folder = tmp_path / "federation"
+    shutil.copytree(made, folder)
+    revoke(folder, "b")
+    engine, b = serving(folder), keys_of(folder, "b")
+    with peer_with(engine, b, b.token) as peer:
+        for method in ("Pull", "Fetch", "Push", "Leave"):
+            assert refused(lambda method=method: peer.call(method, b"\xff\xff"), CODE.UNAUTHENTICATED) == "revoked"
+    engine.stop(ended=False)
+
+
+def test_a_damaged_list_of_clients_is_told_of_and_the_last_good_one_holds(made, tmp_path):
+    folder = tmp_path / "federation"
+    shutil.copytree(made, folder)
+    engine, a = serving(folder), keys_of(folder, "a")
+    path = folder / "server" / "clients.json"
+    good = path.read_text()
+    with peer_with(engine, a, a.token) as peer:
+        for content, problem in ((good[:40], True), (good, False)):
+            path.write_text(content)
+
+            def told(problem=problem):
+                return peer.join("a").client == 0 and (engine.problem is not None) is problem
+
+            until(told, SECONDS, f"the problem is known: {problem}")
     engine.stop(ended=False)
 
 

@@ -2,12 +2,16 @@
 
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import pytest
 
 from sojourn.errors import InvalidInput
+from sojourn.learning.run.config import TrainConfig
 from sojourn.live.log import Log
 from sojourn.live.monitor import HELP, serving, text
+from sojourn.live.serve import open_server
+from sojourn.live.settings import ServerFile
 
 
 def test_metrics_are_served_and_nothing_else():
@@ -20,6 +24,37 @@ def test_metrics_are_served_and_nothing_else():
             pass
     assert "# TYPE sojourn_updates_total counter\nsojourn_updates_total 7.0\n" in said
     assert "# TYPE sojourn_accuracy gauge\nsojourn_accuracy 0.5\n" in said
+
+
+def test_a_metrics_port_that_is_in_use_costs_no_run_and_begins_none(tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nall,2,5\n")
+    config = TrainConfig(str(tmp_path / "fleet.csv"), steps=5, model="logistic", device="cpu")
+    old = tmp_path / "live"
+    old.mkdir()
+    (old / "config.json").write_text("{}")
+    with serving(0, dict) as port:
+        for folder, overwrite in ((old, True), (tmp_path / "new", False)):
+            file = ServerFile("127.0.0.1:0", out=str(folder), metrics_port=port)
+            with pytest.raises(InvalidInput, match=f"cannot be served at port {port}"):
+                open_server(config, file, overwrite=overwrite)
+    assert (old / "config.json").exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_server_says_when_the_list_of_its_clients_is_damaged_and_when_it_is_whole_again(tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nall,2,5\n")
+    config, said = TrainConfig(str(tmp_path / "fleet.csv"), steps=5, model="logistic", device="cpu"), []
+
+    def report(what, facts):
+        if what == "keys":
+            said.append(facts["reason"])
+
+    with open_server(config, ServerFile("127.0.0.1:0", out=str(tmp_path / "live")), report=report) as run:
+        for problem in (None, "it is damaged", "it is damaged", None):
+            run.engine._registry = SimpleNamespace(problem=problem)
+            run._look_at_keys()
+        run.engine._registry = None
+    assert said == ["it is damaged", "the file of those who may join can be read again"]
 
 
 def test_every_number_has_its_words():

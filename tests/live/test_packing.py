@@ -1,5 +1,6 @@
 """Updates that a wrapper has compressed are packed on the way: shorter, and the same to the bit."""
 
+import tracemalloc
 import zlib
 
 import pytest
@@ -48,11 +49,22 @@ def test_what_cannot_be_packed_stays_as_it_is():
         zlib.compress(bytes(10**7)),
         zlib.compress(bytes(40))[:-3],
         zlib.compress(bytes(40)) + b"more",
+        zlib.compress(bytes(40))[:-1] + b"?",
     ],
-    ids=["nothing", "text", "too short", "too long", "a bomb", "cut off", "with an end"],
+    ids=["nothing", "text", "too short", "too long", "a bomb", "cut off", "with an end", "with a wrong checksum"],
 )
 def test_bytes_that_are_no_packed_update_are_nothing(data):
     assert unpacked(memoryview(data), 40, torch.float32) is None
+
+
+def test_of_a_bomb_no_more_is_unpacked_than_an_update_has():
+    bomb = memoryview(zlib.compress(bytes(10**8)))
+    tracemalloc.start()
+    try:
+        assert unpacked(bomb, 40, torch.float32) is None
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

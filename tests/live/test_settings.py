@@ -36,6 +36,14 @@ def test_times_have_units_and_flags_override_the_file(tmp_path):
     assert (file.patience, file.out, config.time) == (120.0, "b", 3600.0)
 
 
+def test_a_tilde_in_a_path_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/oslo")
+    path = tmp_path / "server.toml"
+    path.write_text('out = "~/live"\nkeys = "~/keys/server"\n[run]\nfleet = "fleet.csv"\n')
+    file, _ = read_file(ServerFile, path, {}, {})
+    assert (file.out, file.keys) == ("/home/oslo/live", "/home/oslo/keys/server")
+
+
 @pytest.mark.parametrize(
     ("line", "seconds"), [("", 604800.0), ('give_up = "10min"', 600.0), ('give_up = "never"', inf)]
 )
@@ -62,6 +70,7 @@ def test_a_client_waits_a_week_for_its_server_unless_its_file_says_otherwise(tmp
         ('cluster = "a:1"\n[run]\nfleet = "f"\n', "cluster belongs to the engine ray, the engine is grpc"),
         ("paced = true\n[run]\nfleet = 'f'\n", "paced belongs to the engine ray"),
         ('replan = "soon"\n[run]\nfleet = "f"\n', "replan must be a time such as 10min, never or auto, got 'soon'"),
+        ("metrics_port = 70000\n[run]\nfleet = 'f'\n", "metrics_port must lie between 0 and 65535, got 70000"),
         ("durable = 1\n[run]\nfleet = 'f'\n", "durable must be true or false, got 1"),
     ],
 )

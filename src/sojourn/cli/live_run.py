@@ -376,7 +376,7 @@ def _tell(what: str, facts: Mapping[str, Any]) -> None:
         say(f"{what}: client {facts['client']}: {facts['reason']}", err=True)
     if what == "turned away":
         say(f"turned away: {facts['who'] or 'somebody'} at {facts['place']}: {facts['reason']}", err=True)
-    if what == "callback":
+    if what in ("callback", "keys"):
         say(f"! {facts['reason']}", err=True)
     if what == "plan":
         say(f"plan {facts['number']}: {facts['reason']}; {facts['throughput']:.4g} updates per second", err=True)

@@ -67,6 +67,12 @@ def text(found: Mapping[str, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def check_port_free(port: int) -> None:
+    """Refuse a port that cannot be used, before anything is done for a run."""
+    with serving(port, dict):
+        pass
+
+
 @contextmanager
 def serving(port: int | None, found: Callable[[], Mapping[str, float]]) -> Iterator[int | None]:
     """Serve the numbers at http://127.0.0.1:PORT/metrics during the block; give the port (0 = any that is free)."""

@@ -14,7 +14,7 @@ from sojourn.files import read_json
 from sojourn.learning.run.build import Built, build, timing_of
 from sojourn.learning.run.config import TrainConfig, unknown_speeds
 from sojourn.live.engine import Engine, Work, plain
-from sojourn.live.monitor import numbers, serving
+from sojourn.live.monitor import check_port_free, numbers, serving
 from sojourn.live.pace import Pace
 from sojourn.live.planner import Said
 from sojourn.live.remembering import client_side, remembering
@@ -42,7 +42,9 @@ def open_server(
     """
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
-    if overwrite and file.engine == "grpc":  # an address that is in use must not cost the old run
+    if file.metrics_port:  # a port or an address that is in use must not cost the old run, nor leave half of a new one
+        check_port_free(file.metrics_port)
+    if overwrite and file.engine == "grpc":
         from sojourn.live.engines.grpc.server import check_free
 
         check_free(file.address)

@@ -28,6 +28,7 @@ WORDS = {
     "int": "a whole number",
     "float": "a number of seconds, or a time such as '2min'",
 }
+PATHS = ("keys", "out", "calibration")
 DURATIONS = ("patience", "commit_seconds", "give_up")
 AUTO, NEVER = "auto", "never"
 
@@ -75,6 +76,8 @@ class ServerFile:
 
     def __post_init__(self) -> None:
         check_address(self.address)
+        if self.metrics_port is not None and not 0 <= self.metrics_port < 2**16:
+            raise InvalidInput(f"metrics_port must lie between 0 and 65535, got {self.metrics_port}")
         _check_engine(self)
         if isinstance(self.replan, str) and self.replan not in (AUTO, NEVER):
             object.__setattr__(self, "replan", _interval(self.replan))
@@ -187,6 +190,8 @@ def _value(key: str, kind: str, value: Any, where: str) -> Any:
         return inf
     if key in DURATIONS and isinstance(value, str):
         return seconds(value, f"{where}: {key}")
+    if key in PATHS and isinstance(value, str):
+        return str(Path(value).expanduser())
     if "tuple" in kind and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
         return tuple(value)
     fits = {

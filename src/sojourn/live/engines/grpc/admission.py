@@ -58,11 +58,17 @@ class Admission:
         except SojournError as error:
             raise Refused(CODE.UNAUTHENTICATED, str(error), getattr(error, "client", None) or "") from None
 
-    def number(self, name: str, identity: str) -> int:
-        """Return the number of a client that joins. The owner of a token may join as NAME, and as NAME/ANYTHING."""
+    def check_name(self, name: str, identity: str) -> None:
+        """Refuse a name that is not the caller's. The owner of a token may join as NAME, and as NAME/ANYTHING."""
         if identity and name != identity and not name.startswith(f"{identity}/"):
             reason = f"the token belongs to {identity}, it cannot join as {name}; join as {identity} or {identity}/..."
             raise Refused(CODE.PERMISSION_DENIED, reason, identity)
+
+    def number(self, name: str, identity: str) -> int:
+        """Return the number of a client that joins; who was expelled does not come back under another name either."""
+        self.check_name(name, identity)
+        if identity:
+            self._check_owner(name, identity)
         if name not in self.names:
             if not self._slots or not 1 <= len(name) <= LONGEST or not name.isprintable():
                 reason = f"the run does not know a client named {quoted(name)}; check the name, or add it to the run"
@@ -73,6 +79,13 @@ class Admission:
             reason = f"the client {name} was expelled: {self._expelled[number]}"
             raise Refused(CODE.PERMISSION_DENIED, reason, name)
         return number
+
+    def _check_owner(self, name: str, identity: str) -> None:
+        """Refuse the owner of a token one of whose clients was expelled."""
+        for other, number in self.names.items():
+            if number in self._expelled and other != name and other.partition("/")[0] == identity:
+                reason = f"the client {other} was expelled: {self._expelled[number]}"
+                raise Refused(CODE.PERMISSION_DENIED, reason, name)
 
     def _slot(self, name: str) -> int:
         """Take the open slot that is meant for a name, or else the first one, and return it."""

@@ -62,8 +62,14 @@ async def _run(
     ones = [Client(name, worker, calls, thread, counts, patience, on_event) for name, worker in clients.items()]
     tasks = {asyncio.create_task(one.run()): one for one in ones}
     errors: list[SojournError] = []
+
+    def note(task: "asyncio.Task[None]", error: SojournError) -> None:
+        errors.append(error)
+        if len(ones) > 1:  # the error of a single client is raised
+            on_event(tasks[task].name, str(error))
+
     try:
-        await _all_done(set(tasks), stop, errors)
+        await _all_done(set(tasks), stop, note)
     finally:
         for task in tasks:
             task.cancel()
@@ -77,7 +83,11 @@ async def _run(
     return {key: counts[key] for key in COUNTS}
 
 
-async def _all_done(tasks: set["asyncio.Task[None]"], stop: threading.Event | None, errors: list[SojournError]) -> None:
+async def _all_done(
+    tasks: set["asyncio.Task[None]"],
+    stop: threading.Event | None,
+    note: Callable[["asyncio.Task[None]", SojournError], None],
+) -> None:
     """Wait until all tasks are done or `stop` is set; note the errors that are for the user, raise all others."""
     while tasks and not (stop is not None and stop.is_set()):
         done, tasks = await asyncio.wait(
@@ -87,6 +97,6 @@ async def _all_done(tasks: set["asyncio.Task[None]"], stop: threading.Event | No
             with suppress(asyncio.CancelledError):
                 error = task.exception()
                 if isinstance(error, SojournError):
-                    errors.append(error)
+                    note(task, error)
                 elif error is not None:
                     raise error

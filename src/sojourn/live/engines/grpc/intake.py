@@ -17,6 +17,7 @@ from sojourn.live.engines.grpc.wire import CHUNK, HEAD, WHOLE, Assembly, finite,
 NOT_FINITE = "an update must have finite numbers only"
 PACKINGS = (pb.PACKING_NONE, pb.PACKING_PLANES)
 MOST_STEPS = 2**31  # local steps of an update
+MOST_SECONDS = 366 * 86_400.0  # that a client may say it worked on a task or held it: a year
 
 
 class Limits(NamedTuple):
@@ -28,6 +29,8 @@ class Limits(NamedTuple):
     """Updates of one client that may be there in parts."""
     waiting: int = 256
     """Events that may wait for the loop; further pushes are answered later."""
+    pushes: int = 8
+    """Pushes of one client that may wait so; a client sends four parts of an update at a time."""
 
 
 class Intake:
@@ -36,6 +39,7 @@ class Intake:
     def __init__(self, work: Work, dtype: torch.dtype, partial: int) -> None:
         self._work, self._dtype, self._partial = work, dtype, partial
         self._size = (work.parameters + work.statistics) * dtype.itemsize
+        self._largest = torch.finfo(dtype).max
 
     def take(self, member: Member, name: TaskName, request: Any, data: memoryview) -> tuple[Tensor | None, str]:
         """Take a part of an update; return its numbers as soon as they are complete, and the rule that it breaks."""
@@ -77,10 +81,10 @@ class Intake:
             ),
             (request.steps < MOST_STEPS, f"the steps of an update must be below {MOST_STEPS}, got {request.steps}"),
             (_right_step_size(request, parcel), f"an update must have the step size of its task, got {size}"),
-            (isfinite(request.loss), f"the loss must be finite, got {request.loss}"),
+            (abs(request.loss) <= self._largest, f"the loss must be at most {self._largest:.2g}, got {request.loss}"),
             (
-                all(isfinite(one) and one >= 0 for one in seconds),
-                f"seconds must be finite and not negative, got {seconds}",
+                all(0 <= one <= MOST_SECONDS for one in seconds),
+                f"seconds must lie between 0 and {MOST_SECONDS:.0f}, got {seconds}",
             ),
         ]
         return next((reason for kept, reason in rules if not kept), "")

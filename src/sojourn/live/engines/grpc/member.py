@@ -59,6 +59,8 @@ class Member:
     """
     waiter: asyncio.Future[None] | None = None
     """The Pull that waits for a task."""
+    pushes: int = 0
+    """Pushes of the client that wait until the loop has taken events."""
     watch: asyncio.Future[Any] | None = None
     """The open Watch; its result is the notice that ends it."""
     timer: asyncio.TimerHandle | None = None
@@ -121,7 +123,11 @@ class Member:
             del self.handed[name]
             self.wake()
         self.fates[name] = fate
-        if len(self.fates) > REMEMBERED + len(self.news):
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest fates of which there is no news."""
+        while len(self.fates) > REMEMBERED + len(self.news):
             del self.fates[next(old for old in self.fates if old not in self.news)]
 
     @property
@@ -137,21 +143,23 @@ class Member:
     def begin(self, session: str, held: list[TaskName], epoch: int) -> tuple[tuple[TaskName, ...], list[TaskName]]:
         """Start a session; return the tasks that the client holds, and those whose updates are there already.
 
-        Tasks that were handed over and are not held go back to the front of the queue: their message was lost.
+        Tasks that were being handed over and are not held go back to the front of the queue. Those that the client
+        has had whole, which the loop knows, are gone: the loop ends them.
         """
         self.session, self.serial, self.partial = session, 0, {}
-        self.news = dict.fromkeys(self.news, 0)
+        self.news = {name: 0 for name in held if name in self.news}  # of others it has nothing to be told about
         mine = [name for name in dict.fromkeys(held) if self._may_hold(name, epoch)]
         names = set(mine)
         for name in [name for name in self.handed if name not in names][::-1]:
             parcel = self.handed.pop(name)
-            if parcel is not None:
+            if parcel is not None and parcel.unfetched:
                 self.queue[name] = parcel
                 self.queue.move_to_end(name, last=False)
         for name in mine:
             waiting = self.queue.pop(name, None)
             if name not in self.arrived:
                 self.handed.setdefault(name, waiting)
+        self._forget()
         return tuple(mine), [name for name in mine if name in self.arrived]
 
     def _may_hold(self, name: TaskName, epoch: int) -> bool:

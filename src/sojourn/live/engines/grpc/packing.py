@@ -31,10 +31,10 @@ def unpacked(data: memoryview, size: int, dtype: torch.dtype) -> Tensor | None:
     stream = zlib.decompressobj()
     try:
         planes = stream.decompress(data, size)
+        if not stream.eof:  # the end of a stream, its checksum, may still be there to be read
+            planes += stream.decompress(stream.unconsumed_tail, 1)
     except zlib.error:
         return None
-    if not stream.eof:  # the end of a stream may still be there to be read
-        planes += stream.decompress(stream.unconsumed_tail, 1)
     if len(planes) != size or not stream.eof or stream.unused_data:
         return None
     numbers = np.frombuffer(planes, np.uint8).reshape(dtype.itemsize, -1).T

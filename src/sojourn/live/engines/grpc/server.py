@@ -75,6 +75,7 @@ class GrpcEngine:
         limits = Limits() if limits is None else limits
         if limits.message < WHOLE + HEAD:
             raise InvalidInput(f"messages must be allowed {WHOLE + HEAD} bytes at least, got {limits.message}")
+        self._registry = registry
         self._admission = Admission(names, open_slots, registry, meant)
         self._service = Service(work, dtype, epoch, self._admission, limits, grace)
         self._service.ended = ended
@@ -96,6 +97,11 @@ class GrpcEngine:
     def names(self) -> dict[str, int]:
         """Number of each client that is known by name."""
         return dict(self._admission.names)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file of those who may join, whose last good content stays in force; None = nothing."""
+        return None if self._registry is None else self._registry.problem
 
     @property
     def told(self) -> frozenset[str]:

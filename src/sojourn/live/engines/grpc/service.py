@@ -19,6 +19,7 @@ from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
 from sojourn.live.engines.grpc.wire import (
     CHUNK,
     ENDED,
+    MOST_FIELDS,
     PROTOCOL,
     WHOLE,
     dtype_number,
@@ -107,6 +108,7 @@ class Service:
         """Introduce a client."""
         identity = self._admission.identity(context)
         request = parsed(pb.JoinRequest, content)
+        self._admission.check_name(request.client, identity)
         self._awaited.discard(request.client)
         if self.ended:
             self.told.add(request.client[:LONGEST])
@@ -131,8 +133,9 @@ class Service:
 
     async def pull(self, content: bytes, context: Any) -> bytes:
         """Hand over a task as soon as there is one, with the news."""
+        identity = self._admission.identity(context)
         request = parsed(pb.PullRequest, content)
-        member = self._caller(request.session, context)
+        member = self._caller(request.session, identity)
         member.heard(request.seen)
         most = 2 if self._work.prefetch else 1
         parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
@@ -149,8 +152,9 @@ class Service:
 
     async def fetch(self, content: bytes, context: Any) -> bytes:
         """Return a further chunk of the model of a task."""
+        identity = self._admission.identity(context)
         request = parsed(pb.FetchRequest, content)
-        member = self._caller(request.session, context)
+        member = self._caller(request.session, identity)
         name = from_name(request.name)
         parcel = member.handed.get(name)
         if parcel is None:
@@ -165,16 +169,18 @@ class Service:
 
     async def push(self, content: bytes, context: Any) -> bytes:
         """Take an update or a part of it."""
-        request, data = split(pb.PushRequest, content)
-        member = self._caller(request.session, context)
-        await self._room()
+        identity = self._admission.identity(context)  # before anything else is done for the caller
+        request, data = split(pb.PushRequest, content, MOST_FIELDS)
+        member = self._caller(request.session, identity)
+        await self._room(member)
         answer, reason = self._take_in(member, request, data)
         return bytes(pb.PushReply(answer=answer, reason=reason).SerializeToString())
 
     async def watch(self, content: bytes, context: Any) -> AsyncIterator[bytes]:
         """Stay open until the session is over; if the connection breaks, the client has some time to come back."""
+        identity = self._admission.identity(context)
         session = parsed(pb.WatchRequest, content).session
-        member = self._caller(session, context)
+        member = self._caller(session, identity)
         if member.watch is not None:
             raise Refused(CODE.INVALID_ARGUMENT, "the session is watched already")
         if member.timer is not None:
@@ -191,8 +197,9 @@ class Service:
 
     async def leave(self, content: bytes, context: Any) -> bytes:
         """Let a client go."""
+        identity = self._admission.identity(context)
         request = parsed(pb.LeaveRequest, content)
-        member = self._member_of(request.session, context)
+        member = self._member_of(request.session, identity)
         self._close(member)
         self.events.put(Left(member.number, request.reason[:LONGEST] or "it left"))
         return bytes(pb.LeaveReply().SerializeToString())
@@ -222,16 +229,15 @@ class Service:
             self._members[number] = Member(number)
         return self._members[number]
 
-    def _caller(self, session: str, context: Any) -> Member:
+    def _caller(self, session: str, identity: str) -> Member:
         """Return the member that makes a call; with its first call of a session it counts as present."""
-        member = self._member_of(session, context)
+        member = self._member_of(session, identity)
         if member.unsaid is not None:
             self.events.put(member.unsaid)
             member.unsaid = None
         return member
 
-    def _member_of(self, session: str, context: Any) -> Member:
-        identity = self._admission.identity(context)
+    def _member_of(self, session: str, identity: str) -> Member:
         member = self._sessions.get(session)
         if member is None or member.identity != identity:
             raise Refused(CODE.NOT_FOUND, "the server does not know this session; join again")
@@ -286,15 +292,21 @@ class Service:
             self.events.put_quietly(Pulled(offer.name, time.monotonic()))
         return parcel.payload.cut(0, CHUNK if parcel.unfetched else size)
 
-    async def _room(self) -> None:
+    async def _room(self, member: Member) -> None:
         """Wait until the loop has taken enough events; whoever came first goes on first."""
         if self._waiting or self.events.qsize() >= self._limits.waiting:
+            if member.pushes >= self._limits.pushes:
+                raise Refused(CODE.RESOURCE_EXHAUSTED, f"{member.pushes} updates of the client are waiting already")
             loop = asyncio.get_running_loop()
             turn = loop.create_future()
             self._waiting.append(turn)
             if len(self._waiting) == 1:
                 loop.call_later(PAUSE, self._let_in)
-            await turn
+            member.pushes += 1
+            try:
+                await turn
+            finally:
+                member.pushes -= 1
 
     def _let_in(self) -> None:
         room = self._limits.waiting - self.events.qsize()
@@ -323,9 +335,10 @@ class Service:
             return pb.ANSWER_REFUSED, wrong
         if numbers is None:
             return pb.ANSWER_STORED, ""
+        arrived = self._intake.arrived(name, request, numbers)
         del member.handed[name]
         member.arrived.add(name)
-        self.events.put(self._intake.arrived(name, request, numbers))
+        self.events.put(arrived)
         member.wake()
         return pb.ANSWER_RECEIVED, ""
 

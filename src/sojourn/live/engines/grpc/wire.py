@@ -7,7 +7,7 @@ front it begins after four bytes if it has 16 kB to 2 MB, so that float32 number
 
 import sys
 import warnings
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ HEAD = 2**20  # bytes of a message at most, apart from its array
 DATA = 15  # number of the field `data`, in every message that has one
 ENDED = "the run has ended"
 SERVICE = "sojourn.live.v1.Federation"
+MOST_FIELDS = 64  # of a message with an array, from a client
 METHODS = ("Join", "Pull", "Fetch", "Push", "Leave")  # and Watch, which is a stream
 DTYPES = {torch.float32: pb.DTYPE_FLOAT32, torch.float64: pb.DTYPE_FLOAT64}
 KEEP_ALIVE = [
@@ -55,8 +56,9 @@ def joined(message: Any, parts: list[memoryview]) -> bytes:
     return b"".join((_varint(DATA << 3 | 2), _varint(size), *parts, message.SerializeToString()))
 
 
-def split(kind: Any, content: bytes) -> tuple[Any, memoryview]:
-    r"""Return the message without its field `data`, and that field.
+def split(kind: Any, content: bytes, most: float = inf) -> tuple[Any, memoryview]:
+    r"""Return the message without its field `data`, and that field; a message with more fields than `most` is refused,
+    for here each takes as long as a thousand bytes elsewhere.
 
     >>> message, data = split(pb.PullReply, b"z\x03abc\x10\x03")
     >>> message.serial, bytes(data)
@@ -65,7 +67,9 @@ def split(kind: Any, content: bytes) -> tuple[Any, memoryview]:
     view, data, place = memoryview(content), memoryview(b""), 0
     rest = []
     while place < len(content):
-        start = place
+        start, most = place, most - 1
+        if most < 0:
+            raise Malformed
         tag, place = _read_varint(content, place)
         match tag & 7:
             case 0:
