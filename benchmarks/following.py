@@ -4,7 +4,7 @@ A fleet of unknown speeds is run beside the same fleet with known ones, with the
 Who gets a task, what is learnt and what is planned is what a live run uses; only training and messages are left out,
 so that a run takes no longer than its decisions.
 
-- throughput at the start: what the first plan brings of the informed plan's throughput, exactly
+- throughput at the start, at the end: what the first plan, and the last, bring of the informed plan's, exactly
 - updates, seconds until 5%: from when on the plan in force has at least 95% of it, for good
 - later by: how much later the run has received all its updates
 
@@ -148,6 +148,8 @@ class Cost(NamedTuple):
 
     start: float
     """Throughput of the first plan, as a part of the informed plan's."""
+    end: float
+    """The same of the last plan."""
     updates: float
     """Updates until it is within 5% for good; inf = never."""
     seconds: float
@@ -171,7 +173,7 @@ def cost(rates: np.ndarray, policy: dict[str, Any], law: str, updates: int, seed
     poor = [number for number, part in enumerate(parts) if part < CLOSE]
     late = 0.0 if not poor else inf if poor[-1] == len(parts) - 1 else float(learns.plans[poor[-1] + 1][0])
     seconds = learns.times[int(late) - 1] if 0 < late < inf else late
-    return Cost(parts[0], late, seconds, learns.times[-1] - known.times[-1], known.times[-1])
+    return Cost(parts[0], parts[-1], late, seconds, learns.times[-1] - known.times[-1], known.times[-1])
 
 
 def main() -> None:
@@ -181,15 +183,15 @@ def main() -> None:
     ask.add_argument("--updates", type=int, default=4000)
     ask.add_argument("--seeds", type=int, default=3)
     given = ask.parse_args()
-    print("| fleet | policy | law | at the start | updates until 5% | seconds | later by | informed run |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| fleet | policy | law | at the start | at the end | updates until 5% | seconds | later by | informed run |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, rates in fleets(given.clients).items():
         for policy, words in POLICIES.items():
             for law in ("exponential", "lognormal"):
                 each = [cost(rates, words, law, given.updates, seed) for seed in range(given.seeds)]
-                start, late, seconds, regret, lasted = (median(values) for values in zip(*each, strict=True))
+                start, end, late, seconds, regret, lasted = (median(values) for values in zip(*each, strict=True))
                 soon = f"{late:.0f} | {seconds:.3g}" if late < inf else "not reached | "
-                told = f"{start:.0%} | {soon} | {regret:.3g} s | {lasted:.4g} s"
+                told = f"{start:.0%} | {end:.0%} | {soon} | {regret:.3g} s | {lasted:.4g} s"
                 print(f"| {name} | {policy} | {law} | {told} |", flush=True)
 
 

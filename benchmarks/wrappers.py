@@ -49,7 +49,7 @@ def main() -> None:
         accuracy = [row["accuracy"] for row in rows]
         up, down = (np.mean([row[key] for row in rows]) / 1e6 for key in ("bits_up", "bits_down"))
         epsilon = np.mean([row["epsilon"] for row in rows]) if "epsilon" in rows[0] else None
-        told = "" if epsilon is None else "none" if np.isinf(epsilon) else f"{epsilon:,.0f}"
+        told = "" if epsilon is None else "no bound" if np.isinf(epsilon) else f"{epsilon:,.0f}"
         spread = f"{np.mean(accuracy):.3f} ({np.std(accuracy):.3f})"
         name = "none" if wrap is None else f"`{wrap}`"
         print(f"| {name} | {spread} | {up:.1f} | {down:.1f} | {told} |", flush=True)

@@ -222,6 +222,11 @@ def test_every_method_that_steps_along_a_direction_takes_any_optimiser_of_the_se
     assert {name for name in ALGORITHMS if not hasattr(algorithm(name), "server")} <= OWN_SERVERS
 
 
+@pytest.mark.parametrize("name", [*GRADIENT_LIKE, "fedfix(form=async)"])
+def test_a_method_that_steps_along_a_direction_is_no_mix_of_models(name):
+    assert "mix" not in facts_of(algorithm(name)).family
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", GRADIENT_LIKE)
 def test_optimisers_of_the_server_compose_with_every_gradient_like_method(name, kind):

@@ -39,7 +39,7 @@ def simulate(
     plan: PlanFile = None,
     concurrency: Concurrency = None,
     cap: Cap = None,
-    steps: Annotated[str, typer.Option(help="Server steps of each replication.")] = "1e6",
+    steps: Annotated[str, typer.Option(help="Updates of each replication.")] = "1e6",
     start: Annotated[
         str | None,
         typer.Option(

@@ -80,7 +80,7 @@ class AsoFed(Standard):
     remembers = True
     weighs = True
     needs_sent = False
-    family = "per-arrival model mix"
+    family = "per-arrival change of model"
     waits_for = "nobody"
     client_keeps = "2 gradients"
     server_memory = "1 model"

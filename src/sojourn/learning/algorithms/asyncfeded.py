@@ -70,7 +70,7 @@ class AsyncFedED(Standard):
     sends = "delta"
     sets_steps = True
     waves = False
-    family = "per-arrival model mix"
+    family = "per-arrival change of model"
     waits_for = "nobody"
     server_memory = "1 model"
     unbiased = False

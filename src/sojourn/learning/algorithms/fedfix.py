@@ -100,7 +100,7 @@ class FedFix(Standard):
     @property
     def family(self) -> str:
         """What an aggregation is."""
-        return {"fix": "periodic", "async": "per-arrival model mix", "buffered": "buffered"}[self.form]
+        return {"fix": "periodic", "async": "per-arrival change of model", "buffered": "buffered"}[self.form]
 
     @property
     def waits_for(self) -> str:
