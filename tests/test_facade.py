@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+import shutil
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -387,6 +388,24 @@ def test_results_of_other_work_are_replaced_only_on_request(work, table, what, t
     work(8, seeds=2, **same)  # more seeds are no other work
     work(4, seeds=1, overwrite=True, **same)
     assert (tmp_path / "out" / f"{table}.csv").read_text() != before
+
+
+@pytest.mark.slow
+def test_a_run_is_not_tuned_over_another_one(tmp_path):
+    same = {"model": Net, "data": DATA, "steps": 9, "folder": tmp_path / "run", "progress": False, "tune": True}
+    sj.train(FLEET, batch_size=8, **same)
+    table = tmp_path / "run/tuning/tuning.csv"
+    before = table.read_bytes()
+    with pytest.raises(sj.InvalidInput, match="already holds a run; replace it with --overwrite"):
+        sj.train(FLEET, batch_size=4, **same)
+    trials = (tmp_path / "run/tuning").rename(tmp_path / "trials")
+    shutil.rmtree(tmp_path / "run")  # as if it had been killed while it was tuned
+    shutil.copytree(trials, tmp_path / "run/tuning")
+    with pytest.raises(sj.InvalidInput, match=r"is the table of another tuning, .*; replace it with --overwrite"):
+        sj.train(FLEET, batch_size=4, **same)
+    assert table.read_bytes() == before
+    sj.train(FLEET, batch_size=4, overwrite=True, **same)
+    assert table.read_bytes() != before
 
 
 def test_a_comparison_or_sweep_that_is_refused_leaves_no_temporary_folder(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def train(
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
     if tune:
-        configs = _tuned(configs, out, resume, between)
+        configs = _tuned(configs, out, resume, overwrite, between)
     else:
         _say_untuned(configs[0], given, config)
         say_tuned_for(configs[0], "algorithm" in given)
@@ -165,7 +165,9 @@ def _configs(
     return [first.resolved(seed=seed) for seed in seeds], many is not None
 
 
-def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float) -> "list[TrainConfig]":
+def _tuned(
+    configs: "list[TrainConfig]", out: Path, resume: bool, overwrite: bool, seconds: float
+) -> "list[TrainConfig]":
     """Return the runs with the step size that their tuning finds; resumed runs have one already."""
     if resume and configs[0].step_size is not None:
         return configs
@@ -174,7 +176,8 @@ def _tuned(configs: "list[TrainConfig]", out: Path, resume: bool, seconds: float
     from sojourn.experiments.tune_plan import tuned_step
 
     with cell_bar() as (phase, report):
-        found = tuned_step(configs[0], out, phase, watch=report, checkpoint_seconds=seconds)
+        replacing = resume or overwrite
+        found = tuned_step(configs[0], out, phase, replacing, watch=report, checkpoint_seconds=seconds)
     end(found.interrupted, {})
     say(sentences(found, None)[1], err=True)
     return [one.resolved(step_size=found.step_size) for one in configs]

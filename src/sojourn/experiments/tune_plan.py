@@ -17,6 +17,7 @@ from typing import Any
 from sojourn.csv_file import write_csv
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.experiments.cells import Cell, find
+from sojourn.experiments.earlier import check_tuning
 from sojourn.experiments.grid_search import Grids, Scores, search
 from sojourn.experiments.halving import halve
 from sojourn.experiments.plan_tuning import AROUND, CLOSER, WIDE, PlanTuning, grid
@@ -26,6 +27,8 @@ from sojourn.experiments.tuned_plan import Trial, TunedPlan
 from sojourn.folders import check_folder
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.run.trainer import TUNING
+
+WAY_OUT = "replace it with --overwrite (overwrite=True), or name another folder"
 
 Train = Callable[[Sequence[Cell]], Swept]
 Phase = Callable[[str], None]
@@ -42,16 +45,30 @@ def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None
     return found
 
 
-def tuned_step(config: TrainConfig, folder: str | Path, phase: Phase | None = None, **options: Any) -> TunedPlan:
-    """The best step size for a run, by trials in its folder; None if Ctrl-C ended the search early."""
+def tuned_step(
+    config: TrainConfig, folder: str | Path, phase: Phase | None = None, replacing: bool = False, **options: Any
+) -> TunedPlan:
+    """The best step size for a run, by trials in its folder; None if Ctrl-C ended the search early.
+
+    Unless `replacing`, a folder with another run, or with the trials of another one, is refused before anything is
+    trained.
+    """
     if config.step_size is not None:
         raise InvalidInput(f"step_size {config.step_size:g} and tune exclude each other, got both; give one of them")
-    place = Path(folder) / TUNING
-    found = tune_plan(PlanTuning(config), place, phase, **options)
+    place, tuning = Path(folder) / TUNING, PlanTuning(config)
+    if not replacing:
+        _check_free(Path(folder))
+        check_tuning(tuning, place, WAY_OUT)
+    found = tune_plan(tuning, place, phase, **options)
     if not (found.complete or found.interrupted):
         name, why = next(iter(found.failures.items()), ("a trial", "another process is training it"))
         raise SojournError(f"the step size could not be tuned in {place}: {name}: {why}")
     return found
+
+
+def _check_free(folder: Path) -> None:
+    if any((one / "config.json").exists() for one in (folder, *folder.glob("seed-*"))):
+        raise InvalidInput(f"the folder {folder} already holds a run; {WAY_OUT}")
 
 
 def choose(tuning: PlanTuning, folder: str | Path, train: Train, phase: Phase | None = None) -> TunedPlan:
