@@ -136,8 +136,10 @@ class FedAsmu(Standard):
         return self.mu * xi / (1 + self.mu * xi)
 
     def refreshed(self, now: int, began: int) -> float:
-        """Return the client's share of the newest model (beta), given the versions of both, from 0."""
-        phi = self.gamma / sqrt(now + 1) * (1 - self.upsilon / sqrt(now - began + 1))
+        """Return the client's share of the newest model (beta), given the versions of both, from 0. A model that was
+        overtaken on its way, and is older than the client's own, counts as one that has not changed.
+        """
+        phi = self.gamma / sqrt(now + 1) * (1 - self.upsilon / sqrt(max(now - began, 0) + 1))
         return self.nu * phi / (1 + self.nu * phi)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:

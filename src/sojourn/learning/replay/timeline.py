@@ -5,6 +5,7 @@ with the server's present model, and which task ends next. A clock computes task
 queues allow; rounds and periods come as a Trace.
 """
 
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -53,8 +54,10 @@ class Timeline(Protocol):
     def next(self) -> Ended | None:
         """Return the next task that ends; None = nothing more happens."""
 
-    def ahead(self, name: Name) -> Ended | None:
-        """Return how a task in flight will end, if that is known and it will be received; otherwise None."""
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
+        """Return how a task in flight will end, if that is known and it will be received; otherwise None. With
+        `in_turn` it must be the next of its client's tasks to be received.
+        """
 
     def skip(self, ended: int) -> None:
         """From the beginning, skip the first `ended` tasks that end, and the tasks that were sent by then."""
@@ -102,12 +105,25 @@ class Recorded:
         self._step += self._applied[row]
         return self._at(row)
 
-    def ahead(self, name: Name) -> Ended | None:
-        """Return how the task ends, from its row."""
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
+        """Return how the task ends, from its row; the row of the task that ends now counts as not yet received."""
         if not self._rows:
             self._rows = {name: row for row, name in enumerate(self._names)}
         row = self._rows[name]
-        return self._at(row) if self._applied[row] else None
+        if not self._applied[row] or (in_turn and self._earlier[row] >= self._row - 1):
+            return None
+        return self._at(row)
+
+    @cached_property
+    def _earlier(self) -> list[int]:
+        """For each row the last one before it that its client's update was received in; -1 = there is none."""
+        last: dict[int, int] = {}
+        earlier = []
+        for row, (client, _) in enumerate(self._names):
+            earlier.append(last.get(client, -1))
+            if self._applied[row]:
+                last[client] = row
+        return earlier
 
     def _at(self, row: int) -> Ended:
         return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
@@ -180,7 +196,7 @@ class Live:
             closes=False,
         )
 
-    def ahead(self, name: Name) -> Ended | None:
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
         """Return None: the future is not known."""
         return None
 
