@@ -175,7 +175,13 @@ def test_fedfix_with_all_weights_alike_takes_the_mean_of_who_is_there():
 
 def test_fedfix_async_weighs_by_the_time_that_a_client_takes():
     # (1/1 + 1/2.5) tau_i p_i = 1.4 * (0.5, 1.25)
-    assert [0.5 * part for part in parts(FedFix(form="async"))] == pytest.approx([0.7, 1.75])
+    case = simulated(FedFix(form="async"), Local(batch_size=1, step_size=0.1), fleet=UNEVEN, steps=3)
+    assert case.trace.client[case.trace.applied].tolist() == [0, 0, 1]
+    first = 0.7 * 0.1
+    second = first + 0.7 * 0.1 * (1 - first)
+    assert models(case) == near(first, second, second - 1.75 * 0.3)
+    elsewhere = by_hand(FedFix(form="async"), (2, 0), sampling=(0.8, 0.2))  # shares that the times do not tell
+    assert models(elsewhere) == near(-0.3 * 0.5 / 0.2)
 
 
 @pytest.mark.parametrize("law", ["exponential", "gamma(shape=3)", "lognormal(sigma=1)", "hyperexponential(scv=4)"])
