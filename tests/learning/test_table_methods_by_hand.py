@@ -49,6 +49,12 @@ def test_a_step_at_staleness_five_is_shortened_to_the_threshold_over_five(thresh
     assert path[5] - path[4] == pytest.approx(0.1 * last, abs=1e-12)
 
 
+def test_a_fresh_gradient_counts_fully_however_low_the_threshold_is():
+    path = models(by_hand(DelayAdaptive(threshold=0.5), (1, 0), (1, 0)))
+    assert path == near(0.1, 0.1 + 0.1 * 0.5)
+    assert models(by_hand(DelayAdaptive(threshold=0.5, beyond="drop"), (1, 0), (1, 0))) == near(0.1, 0.1)
+
+
 def test_beyond_the_threshold_a_gradient_may_be_dropped_and_then_ages_nobody():
     case = by_hand(DelayAdaptive(threshold=1, beyond="drop"), (1, 0), (1, 0), (1, 0), (2, 1))
     assert models(case) == near(0.1, 0.2, 0.2, 0.2 - 0.1 * 3.1)
