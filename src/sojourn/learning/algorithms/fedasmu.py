@@ -18,8 +18,8 @@ moment of the refresh is the middle, where the paper learns it by reinforcement 
 and upsilon are constants, where the paper updates them by gradients of the loss: this is a simplified FedASMU. Of a
 model that is dropped, only the second half counts as unused work.
 
-Liu, Jia, Che, Huo, Ren, Dai, Dou, "FedASMU: efficient asynchronous federated learning with dynamic staleness-aware
-model update", AAAI 2024, arXiv 2312.05770.
+Liu, Jia, Che, Huo, Ren, Zhou, Dai, Dou, "FedASMU: efficient asynchronous federated learning with dynamic
+staleness-aware model update", AAAI 2024, arXiv 2312.05770.
 """
 
 from dataclasses import dataclass
