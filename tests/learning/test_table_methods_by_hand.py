@@ -72,6 +72,15 @@ def test_ringleader_makes_one_update_for_each_client_and_a_client_continues_at_i
     assert carried(case) == near(0, 0, 0, 0, -0.1, -0.2)
 
 
+def test_a_client_of_ringleader_whose_task_was_lost_goes_on_at_its_own_model_until_another_arrives():
+    replay = by_hand(Ringleader(), (1, 0), (1, 0), (2, 0), (2, 2)).replay()
+    for received, bits in ((1, 0), (2, 0), (3, None), (4, None)):
+        replay.advance(received)
+        again = replay.algorithm.send(replay.state, 0)  # sent once more, in place of a task that was lost
+        assert (again.bits, again.version) == (bits, replay.state.version if bits is None else 0)
+    assert replay.state.version == 1
+
+
 def carried(case):
     """The models that tasks carried, in the order in which these came back."""
     replay, models = case.replay(), []
