@@ -171,12 +171,16 @@ class Replay(Server):
             self.kept[client] = kept
 
     def _lose(self, task: Ended) -> None:
-        """Count a task that did not come back; what it had begun when the server gave it up is discarded."""
+        """Count a task that was not received; what it had begun when the server gave it up is discarded. The update of
+        one that came back before was sent: it counts as many bits as the last one received, since it is not computed.
+        """
         self.tally.lost += 1
         if task.dropped and task.work:
             begun = self.federation.steps_of(task.name[0], task.work)
             self.tally.gradients += begun
             self.tally.unused += begun
+        if task.superseded:
+            self.tally.bits_up += self.last_bits
 
     def _memory(self, task: Ended) -> Any:
         """Return what the client of a task remembers: nothing if it had been started again before this one."""

@@ -41,6 +41,8 @@ class Ended(NamedTuple):
     """Whether it is the last task of a round or period of the server."""
     dropped: bool = False
     """Whether the server gave it up; the local steps that it had begun are lost."""
+    superseded: bool = False
+    """Whether it was given up after it had come back, for a newer one of its client."""
 
 
 class Timeline(Protocol):
@@ -74,7 +76,7 @@ class Recorded:
             column.tolist()
             for column in (
                 *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
-                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED),
+                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED, superseded(trace)),
             )
         )
         self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
@@ -226,6 +228,11 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
     nth = np.empty(len(trace), dtype=np.int64)
     nth[order] = np.arange(len(trace)) - np.searchsorted(client, client, side="left")
     return nth
+
+
+def superseded(trace: Trace) -> NDArray[np.bool_]:
+    """Return whether a task came back and was then given up: it did its work to the end, but was dropped."""
+    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & ~np.isnan(trace.finished_at))
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:
