@@ -16,7 +16,7 @@ clients come and go or tasks are lost, the run stops with an error.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Real
@@ -26,6 +26,7 @@ from typing import Any
 from sojourn.csv_file import read_lines
 from sojourn.errors import InvalidInput
 from sojourn.files import read_toml
+from sojourn.fleet import Fleet
 from sojourn.shown import short
 from sojourn.text import parse_call
 from sojourn.values import items, number, numbers, table, text
@@ -127,6 +128,20 @@ class Availability:
         if not isinstance(tables, list) or not tables:
             raise InvalidInput(f"{path}: availability must be a list of [[availability]] tables, got none")
         return tuple(_from_table(source, one) for one in tables)
+
+
+def of_groups(fleet: Fleet, availability: Sequence[Availability]) -> list[Availability]:
+    """Return what applies to each group; if several do, the last one counts.
+
+    >>> fleet = Fleet.of(fast=(2, 4.0), slow=(2, 1.0))
+    >>> [one.loss for one in of_groups(fleet, [Availability(loss=0.1), Availability(loss=0.2, groups=("slow",))])]
+    [0.1, 0.2]
+    """
+    chosen = [Availability()] * fleet.groups
+    for item in availability:
+        for group in range(fleet.groups) if item.groups is None else [fleet.index(name) for name in item.groups]:
+            chosen[group] = item
+    return chosen
 
 
 _Reader = Callable[[Any, str], Any]

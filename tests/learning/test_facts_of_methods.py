@@ -11,9 +11,11 @@ from test_algorithm_table import TABLE, every, tensors
 from small_runs import FLEET, PROBLEM, SKEWED, simulated
 from sojourn import Fleet, InvalidInput
 from sojourn.algorithms import ALGORITHMS, Local, ServerStep, Standard, algorithm
+from sojourn.availability import Availability
 from sojourn.learning.algorithms.facts import facts_of, options_of
 from sojourn.learning.algorithms.table import checked
 from sojourn.learning.replay.server import Server
+from sojourn.scenario import Dispatcher
 
 KINDS = ("momentum", "adam", "yogi")
 # they mix models, or are an optimiser themselves
@@ -186,6 +188,33 @@ def settles_as_it_says(chosen, case):
         assert away < 4 * error + 0.02
     else:
         assert away > 8 * error + 0.1
+
+
+# what else than speeds decides how often the updates of the two clients arrive
+WORLDS = {
+    "away": {"availability": (Availability.parse("churn(on=1, off=1)"),)},
+    "one is away": {"availability": (Availability("churn", on=0.3, off=0.3, groups=("two",)),)},
+    "leaving loses": {"availability": (Availability.parse("churn(on=1, off=1, leave=lose)"),)},
+    "lost alike": {"availability": (Availability(loss=0.3),)},
+    "one loses more": {"availability": (Availability(loss=0.5, groups=("two",)),)},
+    "a busy server": {"server_rate": 1.5},
+    "routed": {"dispatcher": Dispatcher("routed")},
+}
+CORRECTED = [
+    *[("generalized-asyncsgd", world) for world in ("leaving loses", "lost alike", "one loses more")],
+    *[("asyncsgd(assignment=shuffled)", world) for world in ("leaving loses", "one loses more")],
+    *[("fedfix(form=async)", world) for world in WORLDS],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "world"), CORRECTED, ids=[", ".join(one) for one in CORRECTED])
+def test_weights_by_shares_lead_to_the_optimum_whatever_decides_how_often_updates_arrive(text, world):
+    chosen = algorithm(text, ServerStep(step_size=0.04))
+    local = Local(step_size=0.04, batch_size=1)
+    case = simulated(chosen, local, fleet=SPEEDS, steps=3000, **WORLDS[world])
+    case = replace(case, setting=replace(case.setting, plan=replace(case.setting.plan, correction=1.0)))
+    settles_as_it_says(chosen, case)
 
 
 # whatever leaves out or shortens some updates is moved towards what most of them say

@@ -49,6 +49,12 @@ def test_a_step_at_staleness_five_is_shortened_to_the_threshold_over_five(thresh
     assert path[5] - path[4] == pytest.approx(0.1 * last, abs=1e-12)
 
 
+def test_a_fresh_gradient_counts_fully_however_low_the_threshold_is():
+    path = models(by_hand(DelayAdaptive(threshold=0.5), (1, 0), (1, 0)))
+    assert path == near(0.1, 0.1 + 0.1 * 0.5)
+    assert models(by_hand(DelayAdaptive(threshold=0.5, beyond="drop"), (1, 0), (1, 0))) == near(0.1, 0.1)
+
+
 def test_beyond_the_threshold_a_gradient_may_be_dropped_and_then_ages_nobody():
     case = by_hand(DelayAdaptive(threshold=1, beyond="drop"), (1, 0), (1, 0), (1, 0), (2, 1))
     assert models(case) == near(0.1, 0.2, 0.2, 0.2 - 0.1 * 3.1)
@@ -64,6 +70,15 @@ def test_ringleader_makes_one_update_for_each_client_and_a_client_continues_at_i
     # then worker 2 at w1 = -0.1 (2.9) and worker 1 at w2 = -0.2 (-1.2): the table is full, mean 0.85
     assert models(case) == near(0, 0, -0.1, -0.2, -0.2, -0.2 - 0.1 * 0.85)
     assert carried(case) == near(0, 0, 0, 0, -0.1, -0.2)
+
+
+def test_a_client_of_ringleader_whose_task_was_lost_goes_on_at_its_own_model_until_another_arrives():
+    replay = by_hand(Ringleader(), (1, 0), (1, 0), (2, 0), (2, 2)).replay()
+    for received, bits in ((1, 0), (2, 0), (3, None), (4, None)):
+        replay.advance(received)
+        again = replay.algorithm.send(replay.state, 0)  # sent once more, in place of a task that was lost
+        assert (again.bits, again.version) == (bits, replay.state.version if bits is None else 0)
+    assert replay.state.version == 1
 
 
 def carried(case):

@@ -13,6 +13,7 @@ from sojourn.algorithms import (
     Aafl,
     AsGrad,
     AsyncFedED,
+    FedAvg,
     FedCompass,
     FedFix,
     Local,
@@ -23,7 +24,9 @@ from sojourn.algorithms import (
 )
 from sojourn.laws.law import Law
 from sojourn.learning.algorithms.fedfix import windows
+from sojourn.learning.wrappers import Sign, TopK
 from sojourn.plan import Plan
+from sojourn.scenario import Dispatcher
 from sojourn.trace import DROPPED
 
 BOTH = ((1, 0), (2, 0))  # both with the first model, client 1 is back first
@@ -175,7 +178,13 @@ def test_fedfix_with_all_weights_alike_takes_the_mean_of_who_is_there():
 
 def test_fedfix_async_weighs_by_the_time_that_a_client_takes():
     # (1/1 + 1/2.5) tau_i p_i = 1.4 * (0.5, 1.25)
-    assert [0.5 * part for part in parts(FedFix(form="async"))] == pytest.approx([0.7, 1.75])
+    case = simulated(FedFix(form="async"), Local(batch_size=1, step_size=0.1), fleet=UNEVEN, steps=3)
+    assert case.trace.client[case.trace.applied].tolist() == [0, 0, 1]
+    first = 0.7 * 0.1
+    second = first + 0.7 * 0.1 * (1 - first)
+    assert models(case) == near(first, second, second - 1.75 * 0.3)
+    elsewhere = by_hand(FedFix(form="async"), (2, 0), sampling=(0.8, 0.2))  # shares that the times do not tell
+    assert models(elsewhere) == near(-0.3 * 0.5 / 0.2)
 
 
 @pytest.mark.parametrize("law", ["exponential", "gamma(shape=3)", "lognormal(sigma=1)", "hyperexponential(scv=4)"])
@@ -221,6 +230,32 @@ def test_a_staler_model_counts_less_in_fedcompass():
 def test_tasks_of_fedcompass_do_the_steps_that_the_server_set():
     case = by_hand(FedCompass(alpha=1.0), (1, 0, 2), (2, 0, 1), dispatcher="groups", together=2, steps=5)
     assert models(case)[-1:] == near((0.19 - 0.3) / 2)
+
+
+@pytest.mark.parametrize("wrapper", [None, TopK(share=0.5), Sign()])
+def test_an_update_of_fedcompass_that_came_and_was_replaced_took_its_bits(wrapper):
+    fleet = with_law(Fleet.of(fast=(3, 1.0), slow=(3, 0.3)), "lognormal(sigma=0.8)")
+    case = simulated(FedCompass(slack=1.1), Local(10, batch_size=4, step_size=0.05), fleet=fleet, steps=200)
+    each = {None: 4 * 32, "topk": 2 * 32 + 4, "sign": 4 + 32}[wrapper and wrapper.name]
+    replay = case.replay(case.algorithm if wrapper is None else wrapper(case.algorithm))
+    replay.advance(100)
+    after = case.replay(replay.algorithm)
+    after.restore(replay.snapshot())
+    after.advance(200)
+    assert after.tally.lost > 10
+    assert after.tally.bits_up == (200 + after.tally.lost) * each
+
+
+def test_an_update_that_was_still_on_its_way_when_the_server_gave_it_up_takes_no_bits():
+    fleet = replace(with_law(Fleet.of(all=(6, 1.0)), "exponential"), uplink_rate=np.array([1.0]))
+    local, rounds = Local(batch_size=4), Dispatcher("rounds", wait=3)
+    case = simulated(FedAvg(), local, fleet=fleet, weights=(1.0,), steps=30, dispatcher=rounds)
+    given_up = case.trace.fate == DROPPED
+    assert (given_up & ~np.isnan(case.trace.finished_at)).any()
+    replay = case.replay()
+    replay.advance(30)
+    assert replay.tally.lost > 20
+    assert replay.tally.bits_up == 30 * 4 * 32
 
 
 # AsyncFedED

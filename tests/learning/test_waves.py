@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
+from sojourn.algorithms import AsyncSGD
 from sojourn.experiments.training import open_run, simulated, train
 from sojourn.learning.execute.executor import Job, OneByOne, run_courses
 from sojourn.learning.execute.waves import Waves, vectorised
@@ -100,6 +101,34 @@ def test_a_residual_network_in_waves_is_that_of_one_by_one(fleet) -> None:
     for replay in (wave, single):
         replay.advance(12)
     assert float((wave.params - single.params).norm() / single.params.norm()) < 1e-10
+
+
+class Remembering(AsyncSGD):
+    """A method of one's own whose clients begin at the mean of the model that they get and their last one."""
+
+    remembers = True
+
+    def start(self, kept, sent):
+        return (sent.params if kept is None else torch.lerp(sent.params, kept, 0.5)), 1.0
+
+    def finish(self, kept, sent, start, update):
+        return start, update
+
+
+@pytest.mark.parametrize("algorithm", ["aso-fed", "fedasmu", f"{__name__}:Remembering"])
+def test_clients_that_remember_may_have_tasks_that_overtake_each_other(tmp_path, algorithm) -> None:
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nfast,3,40\nslow,3,10\n")
+    timing = {"dispatcher": "routed", "uplink": "2"}
+    built = _built(
+        str(tmp_path / "fleet.csv"), algorithm=algorithm, dtype="float64", model="mlp(hidden=8)", **timing, steps=150
+    )
+    wave, single = _replay(built, True), _replay(built, False)
+    trace = simulated(built)
+    mine = np.flatnonzero(trace.applied & (trace.client == 0))
+    assert (np.diff(trace.dispatched_step[mine]) < 0).any()
+    for replay in (wave, single):
+        replay.advance(150)
+    assert float((wave.params - single.params).norm() / single.params.norm()) < 1e-9
 
 
 def test_a_wave_that_is_too_large_is_split(fleet) -> None:

@@ -1,10 +1,11 @@
 """Each client's share of all updates, as believed when a task is sent; the correction divides by it.
 
-It is exact where the network is solved: p for routed tasks; the capped network's share under a cap (for any laws if no
-client holds two tasks); and for tasks that stay with their clients, what each completes. Elsewhere (a cap of two with
-laws other than exponential, a busy server, clients that come and go) it is estimated during the run: updates received
-from the client divided by all received, both with a prior of one update per client, spread as in a large capped
-network.
+It is exact where the network is solved: p for routed tasks, times the probability that an update is not lost on its
+way; the capped network's share under a cap (for any laws if no client holds two tasks); and for tasks that stay with
+their clients, what each completes. Elsewhere (a cap of two with laws other than exponential, a busy server or clients
+that come and go under a cap, tasks that are lost when their client leaves) it is estimated during the run: updates
+received from the client divided by all received, both with a prior of one update per client, spread as in a large
+network that nothing disturbs.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from sojourn.availability import Availability, of_groups
 from sojourn.fleet import Fleet
 from sojourn.laws.law import EXPONENTIAL
 from sojourn.plan import Plan
@@ -89,22 +91,35 @@ class Shares:
             alone = np.isinf(self.scenario.server_rate) and not self.scenario.availability
             return bool(alone and (self.queues.max() <= 1 or not self.fleet.link_time.any()))
         if name == "shuffled" or not self.plan.capped:
-            return True
+            return not any(item.name != "always" and item.leave == "lose" for item in self._presence)
         return solvable(self.fleet, self.plan, self.scenario)
+
+    @cached_property
+    def _presence(self) -> list[Availability]:
+        """What is said about each group's clients; empty = nothing about any."""
+        given = self.scenario.availability
+        return of_groups(self.fleet, given) if given else []
 
     @cached_property
     def by_group(self) -> Floats:
         """Return the share of one client of each group."""
         name = self.scenario.dispatcher.name
         if name == "shuffled":
-            return np.full(self.fleet.groups, 1 / self.fleet.clients)
+            return self._of_those_that_arrive(np.full(self.fleet.groups, 1 / self.fleet.clients))
         if name == "pure":
             return self._of_those_with_tasks()
         if not self.plan.capped:
-            return self.plan.sampling
+            return self._of_those_that_arrive(self.plan.sampling)
         if self.exact:
             return solved(self.fleet, self.plan, self.scenario).share
         return self._of_a_large_network()
+
+    def _of_those_that_arrive(self, sent: Floats) -> Floats:
+        """Return the shares if so many tasks are sent to each client, and some updates are lost on their way."""
+        if len({item.loss for item in self._presence}) <= 1:
+            return sent
+        arrive = sent * (1 - np.array([item.loss for item in self._presence]))
+        return np.asarray(arrive / (self.fleet.count * arrive).sum())
 
     def _of_those_with_tasks(self) -> Floats:
         """Return the shares if every client with a task always works on it."""

@@ -9,6 +9,7 @@ from sojourn import Fleet, InvalidInput, Law, Plan, UnreadableFile, measure, sim
 from sojourn.availability import Availability
 from sojourn.random import keys
 from sojourn.scenario import Dispatcher, Scenario
+from sojourn.timing.shares import exact_shares
 from sojourn.timing.simulate import drive
 from sojourn.trace import LOST
 
@@ -42,6 +43,50 @@ def test_a_paused_task_goes_on_where_it_stopped():
     assert length[~tie & (begins < 0.25)] == pytest.approx(0.5)
     assert length[~tie & (begins > 0.25)] == pytest.approx(0.75)  # 0.5 of work and 0.25 away
     assert (~tie & (begins > 0.25)).any()
+
+
+TWICE = Plan.weighted(FLEET, [2.0, 1.0], 9)
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "availability", "known"),
+    [
+        ("routed", (Availability(loss=0.5, groups=("b",)),), True),
+        (
+            "shuffled",
+            (Availability(loss=0.5, groups=("b",)), Availability("churn", on=1.0, off=1.0, groups=("a",))),
+            True,
+        ),
+        ("routed", (Availability(loss=0.4),), True),
+        ("routed", (Availability("churn", on=3.0, off=3.0),), True),
+        ("routed", (Availability("churn", on=1.0, off=1.0, leave="lose"),), False),
+        ("shuffled", (Availability("churn", on=1.0, off=1.0, leave="lose", groups=("b",)),), False),
+        ("routed", (Availability("churn", on=1.0, off=1.0, leave="lose"), Availability(loss=0.2)), True),
+    ],
+)
+def test_the_share_that_a_trace_keeps_is_that_of_the_updates_which_arrive(dispatcher, availability, known):
+    scenario = Scenario(Dispatcher(dispatcher), availability=availability)
+    trace = simulate(FLEET, TWICE, 20_000, start="even", seed=5, scenario=scenario)
+    assert trace.metadata["prob"] == ("exact" if known else "estimated")
+    shares = exact_shares(FLEET, TWICE, scenario)
+    assert (shares is not None) == known
+    late = trace.dispatched_step > 15_000
+    error = (1 / 6 / 20_000) ** 0.5  # at least that of any of these shares
+    for group, of in enumerate((slice(0, 3), slice(3, 6))):
+        found = np.bincount(trace.client[trace.applied], minlength=6)[of].mean() / 20_000
+        mine = trace.prob[late & (FLEET.group_of_client[trace.client] == group)]
+        assert mine.mean() == pytest.approx(found, abs=4 * error)
+        assert shares is None or (mine == shares[group]).all()
+
+
+@pytest.mark.parametrize("text", ["always(loss=0.3)", "churn(on=3, off=3)"])
+@pytest.mark.parametrize("dispatcher", ["routed", "shuffled"])
+def test_what_meets_all_clients_alike_leaves_the_shares_as_they_are(dispatcher, text):
+    alike, plain = (
+        Scenario(Dispatcher(dispatcher), availability=(Availability.parse(text),)),
+        Scenario(Dispatcher(dispatcher)),
+    )
+    assert exact_shares(FLEET, TWICE, alike).tolist() == exact_shares(FLEET, TWICE, plain).tolist()
 
 
 def test_a_task_may_be_interrupted_many_times():

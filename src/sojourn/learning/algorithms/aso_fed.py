@@ -44,7 +44,7 @@ class Kept(NamedTuple):
     last: Tensor
     """v."""
     version: int
-    """Version of the model that it received last."""
+    """Version of the newest model that it received."""
     delays: int
     """Sum of its delays."""
     contacts: int
@@ -114,11 +114,12 @@ class AsoFed(Standard):
             nothing = torch.zeros_like(gradient)
             kept = Kept(nothing, nothing, sent.version, 0, 0)
         else:
-            kept = kept._replace(delays=kept.delays + sent.version - kept.version, contacts=kept.contacts + 1)
+            delay = max(0, sent.version - kept.version)  # none for a model that was overtaken on its way
+            kept = kept._replace(delays=kept.delays + delay, contacts=kept.contacts + 1)
         corrected = gradient - kept.last + kept.memory
         delta = corrected * (-self.stretch(kept) * update.step_size)
         memory = torch.lerp(kept.last, kept.memory, self.beta)
-        after = kept._replace(memory=memory, last=gradient, version=sent.version)
+        after = kept._replace(memory=memory, last=gradient, version=max(sent.version, kept.version))
         return after, update._replace(gradient=None, delta=delta)
 
     def stretch(self, kept: Kept) -> float:

@@ -222,11 +222,15 @@ class Standard:
         """Where the method was published."""
         return NOT_SAID
 
+    @property
+    def uses_prob(self) -> bool:
+        """Whether the algorithm uses the probability with which a client was drawn."""
+        return False
+
     remembers = False
     weighs = False
     corrects = False
     correction = 0.0
-    uses_prob = False
     needs_sent = True
     sets_steps = False
 

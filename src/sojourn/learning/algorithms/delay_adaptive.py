@@ -96,7 +96,7 @@ class DelayAdaptive(Standard):
         tau = state.version - arrival.sent.version
         if tau > state.threshold and self.beyond == "drop":
             return state, Info(used=False)
-        factor = arrival.factor * min(1.0, state.threshold / max(tau, 1))
+        factor = arrival.factor * (1.0 if tau <= state.threshold else state.threshold / tau)
         step_size = self.server.step_size_at(arrival.step, arrival.time)
         memory, params = self.server.step(state.memory, state.params, arrival.update.as_gradient(), factor, step_size)
         return state._replace(params=params, version=state.version + 1, memory=memory), Info()

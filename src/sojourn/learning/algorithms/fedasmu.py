@@ -18,8 +18,8 @@ moment of the refresh is the middle, where the paper learns it by reinforcement 
 and upsilon are constants, where the paper updates them by gradients of the loss: this is a simplified FedASMU. Of a
 model that is dropped, only the second half counts as unused work.
 
-Liu, Jia, Che, Huo, Ren, Dai, Dou, "FedASMU: efficient asynchronous federated learning with dynamic staleness-aware
-model update", AAAI 2024, arXiv 2312.05770.
+Liu, Jia, Che, Huo, Ren, Zhou, Dai, Dou, "FedASMU: efficient asynchronous federated learning with dynamic
+staleness-aware model update", AAAI 2024, arXiv 2312.05770.
 """
 
 from dataclasses import dataclass
@@ -136,8 +136,10 @@ class FedAsmu(Standard):
         return self.mu * xi / (1 + self.mu * xi)
 
     def refreshed(self, now: int, began: int) -> float:
-        """Return the client's share of the newest model (beta), given the versions of both, from 0."""
-        phi = self.gamma / sqrt(now + 1) * (1 - self.upsilon / sqrt(now - began + 1))
+        """Return the client's share of the newest model (beta), given the versions of both, from 0. A model that was
+        overtaken on its way, and is older than the client's own, counts as one that has not changed.
+        """
+        phi = self.gamma / sqrt(now + 1) * (1 - self.upsilon / sqrt(max(now - began, 0) + 1))
         return self.nu * phi / (1 + self.nu * phi)
 
     def apply(self, state: State, arrival: Arrival) -> tuple[State, Info]:

@@ -8,7 +8,8 @@ speeds. `form` says what an aggregation is:
 
     fix       a tick every `dt` seconds; who has returned gets the new model and restarts at the tick. A client that
               takes tau is in one of ceil(tau / dt) aggregations: d_i = ceil(tau_i / dt) p_i, or its mean for random tau
-    async     every arrival by itself: d_i = (sum_j 1/tau_j) tau_i p_i, with the mean times tau
+    async     every arrival by itself: d_i = p_i / s_i, where s_i is the client's share of all updates. If all clients
+              always work, and their tasks take mean times tau, d_i = (sum_j 1/tau_j) tau_i p_i
     buffered  every `size` arrivals, for which clients that have returned wait
 
 With `weights=identical` all updates of an aggregation count alike, 1/|A|, which is biased towards fast clients.
@@ -16,7 +17,8 @@ With `weights=identical` all updates of an aggregation count alike, 1/|A|, which
 Decided here: mean numbers of windows are computed where the law of a task's time is known (any law with one service
 time per task, exponential or deterministic steps, no links). Elsewhere, and for `buffered`, P(i in A) is estimated
 during the run: how many aggregations client i was part of, out of all so far. A tick with nobody there counts as an
-aggregation that changes nothing.
+aggregation that changes nothing. For `async` it is the share that timing tells, which holds also where clients come and
+go, tasks are lost, the server is busy or others get the next task.
 
 Special cases: with dt at least the longest time, `fix` is FedAvg with weights p_i. `async` is generalized AsyncSGD's
 unbiased weight, applied to the change of the model.
@@ -58,7 +60,7 @@ class State(NamedTuple):
     total: Tensor | None
     arrived: int
     part: tuple[float, ...]
-    """Aggregations per part of each client; empty = estimated."""
+    """fix: aggregations per part of each client; empty = estimated."""
     seen: dict[int, int]
     """Aggregations that a client was part of, where this is estimated."""
 
@@ -113,6 +115,11 @@ class FedFix(Standard):
         return "1 model" if self.form == "async" or (self.form == "buffered" and self.size == 1) else "2 models"
 
     @property
+    def uses_prob(self) -> bool:
+        """Where every arrival counts by itself, by its client's share of all updates."""
+        return self.form == "async" and self.weights == "unbiased"
+
+    @property
     def unbiased(self) -> bool:
         """The weights undo how often clients take part."""
         return self.weights == "unbiased"
@@ -131,10 +138,7 @@ class FedFix(Standard):
         fleet, local = setting.fleet, setting.local
         steps = 1 if local.epochs is not None else local.steps
         part: tuple[float, ...] = ()
-        if self.form == "async":
-            pace = 1 / (steps / fleet.rate + fleet.link_time)
-            part = tuple(((fleet.count * pace).sum() / pace)[fleet.group_of_client].tolist())
-        elif self.form == "fix" and not fleet.link_time.any():
+        if self.form == "fix" and not fleet.link_time.any():
             means = [windows(law, steps, rate * self.dt) for law, rate in zip(fleet.law, fleet.rate, strict=True)]
             if all(mean is not None for mean in means):
                 part = tuple(np.array(means, dtype=float)[fleet.group_of_client].tolist())
@@ -154,6 +158,8 @@ class FedFix(Standard):
 
     def _part(self, state: State, arrival: Arrival, seen: dict[int, int]) -> float:
         """Return the aggregations per part of the client; where it is estimated, count this one in `seen`."""
+        if self.form == "async":
+            return 1 / arrival.prob
         if state.part:
             return state.part[arrival.client]
         seen[arrival.client] = seen.get(arrival.client, 0) + 1

@@ -11,7 +11,8 @@ Special cases: with mu = 0 and no deadline it is FedAvg. mu does not change the 
 
 Decided: the paper lets stragglers do some random part of their epochs; here the clock decides how many steps fit into
 the deadline, and a step that is not finished is lost. With a deadline all clients take part, because a client that is
-not drawn would otherwise work on across rounds. Clients that have done nothing are left out, because the paper's
+not drawn would otherwise work on across rounds, and the next round begins at once: they would work on during a time of
+interaction too. Clients that have done nothing are left out, because the paper's
 stragglers do at least some work.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated optimization in heterogeneous networks", MLSys 2020.
@@ -60,7 +61,7 @@ class FedProx(Standard):
     weights: str = "objective"
     """How clients count in the average: `objective` (by their weights in the objective) or `equal`."""
     interaction: float = 0.0
-    """Time in seconds that the server takes between two rounds."""
+    """Time in seconds that the server takes between two rounds; only without a deadline."""
 
     name = "fedprox"
     sends = "delta"
@@ -79,6 +80,11 @@ class FedProx(Standard):
         if self.weights not in ("objective", "equal"):
             raise InvalidInput(f"fedprox: weights must be objective or equal, got '{self.weights}'")
         not_negative(self.name, interaction=self.interaction)
+        if self.deadline is not None and self.interaction > 0:
+            raise InvalidInput(
+                f"fedprox: interaction must be 0 with a deadline, since clients would work on during it, got "
+                f"{self.interaction}; leave it out"
+            )
 
     @property
     def waits_for(self) -> str:

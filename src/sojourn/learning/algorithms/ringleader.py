@@ -16,7 +16,8 @@ Special case: with n = 1 it is SGD.
 
 Decided: the paper sends a model once a round; the authors' code sends the current model at every arrival. The default
 is the paper's; `refresh=true` is the code's. A client that continues at its own model is sent nothing, which counts no
-bits. A client whose task was lost gets the current model.
+bits. A client whose task was lost gets the current model, unless no other client has arrived since its own last
+arrival: then it goes on at its own model once more.
 
 Maranjyan, Richtarik, "Ringleader ASGD: the first asynchronous SGD with optimal time complexity under data
 heterogeneity", ICLR 2026, arXiv 2509.22860.

@@ -101,7 +101,7 @@ class Online:
             return None
         return task
 
-    def ahead(self, name: Name) -> Ended | None:
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
         """Return None: the future is not known."""
         return None
 

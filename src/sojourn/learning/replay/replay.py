@@ -99,22 +99,18 @@ class Replay(Server):
             self._dispatch()
 
     def _wave(self, task: Ended) -> Course[None]:
-        """Compute the task, and with it all others that can be computed, if the executor wants them."""
+        """Compute the task, and with it all others that can be computed, if the executor wants them: where local work
+        begins with what a client keeps, only the next of each client.
+        """
         tasks = [task]
         if self.executor.waves:
-            known = (self._timeline.ahead(name) for name in self.pending if name not in self.ready)
+            in_turn = getattr(self.algorithm, "starts_from_memory", self.algorithm.remembers)
+            known = (self._timeline.ahead(name, in_turn) for name in self.pending if name not in self.ready)
             tasks = sorted((one for one in known if one and one.step < self.total), key=lambda one: one.step) or tasks
-        jobs = {one.name: self._job(one) for one in self._independent(tasks)}
+        jobs = {one.name: self._job(one) for one in tasks}
         updates = yield list(jobs.values())
         for (name, job), update in zip(jobs.items(), updates, strict=True):
             self.ready[name] = Ready(job.start, update)
-
-    def _independent(self, tasks: list[Ended]) -> list[Ended]:
-        """Return the tasks whose beginning does not depend on what their client keeps from another task in flight."""
-        if not getattr(self.algorithm, "starts_from_memory", self.algorithm.remembers):
-            return tasks
-        first = {name[0]: name[1] for name in sorted(self.pending, reverse=True)}
-        return [task for task in tasks if first[task.name[0]] == task.name[1]]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the run, as a tree of tensors and plain values."""
@@ -175,12 +171,16 @@ class Replay(Server):
             self.kept[client] = kept
 
     def _lose(self, task: Ended) -> None:
-        """Count a task that did not come back; what it had begun when the server gave it up is discarded."""
+        """Count a task that was not received; what it had begun when the server gave it up is discarded. The update of
+        one that came back before was sent: it counts as many bits as the last one received, since it is not computed.
+        """
         self.tally.lost += 1
         if task.dropped and task.work:
             begun = self.federation.steps_of(task.name[0], task.work)
             self.tally.gradients += begun
             self.tally.unused += begun
+        if task.superseded:
+            self.tally.bits_up += self.last_bits
 
     def _memory(self, task: Ended) -> Any:
         """Return what the client of a task remembers: nothing if it had been started again before this one."""

@@ -80,6 +80,7 @@ class Server:
         self.spoilt = False  # an update that is not finite was found only after it was applied
         self._unsettled: list[tuple[Ended, Tensor, Tensor]] = []
         self.tally = Tally()
+        self.last_bits = self._up  # of the update received last
         self.staleness = np.zeros(self.fleet.groups, dtype=np.int64)
         self.between = np.zeros(self.fleet.groups, dtype=np.int64)
         self.arrivals = np.zeros(self.fleet.groups, dtype=np.int64)
@@ -167,6 +168,7 @@ class Server:
             "between": tuple(self.between.tolist()),
             "arrivals": tuple(self.arrivals.tolist()),
             "corrected": self.correction.seen,
+            "last_bits": self.last_bits,
         }
 
     def restore(self, tree: dict[str, Any]) -> None:
@@ -175,6 +177,7 @@ class Server:
         self.time, self.state, self.stats = tree["time"], tree["state"], tree["stats"]
         self.tally = Tally(**tree["tally"])
         self.correction.seen = tree.get("corrected", (0, 0.0))  # older checkpoints have none
+        self.last_bits = tree.get("last_bits", self._up)  # nor these
         for key in ("staleness", "between", "arrivals"):
             setattr(self, key, np.array(tree[key], dtype=np.int64))
 
@@ -185,6 +188,8 @@ class Server:
         kinds |= {"tally": dict[str, int | float], "staleness": plain, "between": plain, "arrivals": plain}
         if "corrected" in tree:  # older checkpoints have none
             kinds["corrected"] = tuple[int, float]
+        if "last_bits" in tree:
+            kinds["last_bits"] = int
         check(tree, kinds)
         model = tree["state"].params
         whole = (
@@ -221,7 +226,8 @@ class Server:
         tally.gradients += arrival.update.steps
         tally.unused += 0 if info.used else arrival.update.steps
         own = arrival.update.bits
-        tally.bits_up += self._up if own is None else own
+        self.last_bits = self._up if own is None else own
+        tally.bits_up += self.last_bits
         tally.worked += arrival.update.steps > 0 and arrival.update.loss is not None
         self.staleness[group] += behind
         self.between[group] += arrival.staleness

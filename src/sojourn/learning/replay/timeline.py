@@ -5,6 +5,7 @@ with the server's present model, and which task ends next. A clock computes task
 queues allow; rounds and periods come as a Trace.
 """
 
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -40,6 +41,8 @@ class Ended(NamedTuple):
     """Whether it is the last task of a round or period of the server."""
     dropped: bool = False
     """Whether the server gave it up; the local steps that it had begun are lost."""
+    superseded: bool = False
+    """Whether it was given up after it had come back, for a newer one of its client."""
 
 
 class Timeline(Protocol):
@@ -53,8 +56,10 @@ class Timeline(Protocol):
     def next(self) -> Ended | None:
         """Return the next task that ends; None = nothing more happens."""
 
-    def ahead(self, name: Name) -> Ended | None:
-        """Return how a task in flight will end, if that is known and it will be received; otherwise None."""
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
+        """Return how a task in flight will end, if that is known and it will be received; otherwise None. With
+        `in_turn` it must be the next of its client's tasks to be received.
+        """
 
     def skip(self, ended: int) -> None:
         """From the beginning, skip the first `ended` tasks that end, and the tasks that were sent by then."""
@@ -71,7 +76,7 @@ class Recorded:
             column.tolist()
             for column in (
                 *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
-                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED),
+                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED, superseded(trace)),
             )
         )
         self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
@@ -102,12 +107,25 @@ class Recorded:
         self._step += self._applied[row]
         return self._at(row)
 
-    def ahead(self, name: Name) -> Ended | None:
-        """Return how the task ends, from its row."""
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
+        """Return how the task ends, from its row; the row of the task that ends now counts as not yet received."""
         if not self._rows:
             self._rows = {name: row for row, name in enumerate(self._names)}
         row = self._rows[name]
-        return self._at(row) if self._applied[row] else None
+        if not self._applied[row] or (in_turn and self._earlier[row] >= self._row - 1):
+            return None
+        return self._at(row)
+
+    @cached_property
+    def _earlier(self) -> list[int]:
+        """For each row the last one before it that its client's update was received in; -1 = there is none."""
+        last: dict[int, int] = {}
+        earlier = []
+        for row, (client, _) in enumerate(self._names):
+            earlier.append(last.get(client, -1))
+            if self._applied[row]:
+                last[client] = row
+        return earlier
 
     def _at(self, row: int) -> Ended:
         return Ended(self._names[row], self._applied[row], *(column[row] for column in self._columns))  # type: ignore[arg-type]
@@ -180,7 +198,7 @@ class Live:
             closes=False,
         )
 
-    def ahead(self, name: Name) -> Ended | None:
+    def ahead(self, name: Name, in_turn: bool = False) -> Ended | None:
         """Return None: the future is not known."""
         return None
 
@@ -210,6 +228,11 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
     nth = np.empty(len(trace), dtype=np.int64)
     nth[order] = np.arange(len(trace)) - np.searchsorted(client, client, side="left")
     return nth
+
+
+def superseded(trace: Trace) -> NDArray[np.bool_]:
+    """Return whether a task came back and was then given up: it did its work to the end, but was dropped."""
+    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & ~np.isnan(trace.finished_at))
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:

@@ -258,7 +258,7 @@ def advance(e: Engine, sums: Tally, times: Stays, out: TaskRows, steps: int, beg
     by_group = sums.bins.shape[0] > 1
     room = out.client.size
     done = rows = 0
-    routed = e.world[0].dispatcher == ROUTED
+    routed = e.world[0].dispatcher == ROUTED and not e.world[0].estimated
     chosen, prob = 0, 0.0
     while done < steps and (room == 0 or rows < room):
         routing = e.world[0].routing

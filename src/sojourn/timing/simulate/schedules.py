@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sojourn.availability import Availability
+from sojourn.availability import Availability, of_groups
 from sojourn.compiled import bare, inlined
 from sojourn.fleet import Fleet
 from sojourn.random import EDGE, HEIGHT, MOVE, exponential, mix, unit
@@ -27,13 +27,9 @@ SCHEDULE = [
 def schedule_fields(
     fleet: Fleet, availability: Sequence[Availability], numbers: list[float]
 ) -> list[tuple[float | int, ...]]:
-    """Return the fields of each group; if several availabilities apply to a group, the last one counts."""
-    chosen = [Availability()] * fleet.groups
-    for item in availability:
-        for group in range(fleet.groups) if item.groups is None else [fleet.index(name) for name in item.groups]:
-            chosen[group] = item
+    """Return the fields of each group."""
     rows: list[tuple[float | int, ...]] = []
-    for item in chosen:
+    for item in of_groups(fleet, availability):
         toggles = [time for span in item.intervals for time in span if np.isfinite(time)]
         toggle_first = len(numbers)
         numbers.extend(toggles)
