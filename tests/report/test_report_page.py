@@ -8,7 +8,22 @@ import numpy as np
 import pytest
 from reading_pages import read
 
-from sojourn import Fleet, Law, Plan, Trace, analyze, fit, goal, make_plan, measure, observe, simulate, simulate_to_file
+from sojourn import (
+    Dispatcher,
+    Fleet,
+    Law,
+    Plan,
+    Scenario,
+    Trace,
+    analyze,
+    fit,
+    goal,
+    make_plan,
+    measure,
+    observe,
+    simulate,
+    simulate_to_file,
+)
 from sojourn import trace as trace_file
 from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.report.page import grouping
@@ -64,7 +79,42 @@ def test_the_answer_comes_first_and_judges_the_promise(trace, of_trace):
     faster = replace(FLEET, rate=np.array([8.0, 1.0]))
     wrong = simulate(FLEET, Plan.by_speed(FLEET, 12), 6000, start="even", seed=2)
     told = read(wrong.report(fleet=faster, plan=PLAN).html)
-    assert "The promise was not kept in " in told.answer
+    assert "The run is not as theory says in " in told.answer
+    assert "need not be a broken promise: theory was asked about another fleet or plan, see the notes" in told.answer
+    unnamed = replace(wrong, metadata={"concurrency": 12, "clients": 6})  # nothing says that the plan is another one
+    assert "The promise was not kept in " in read(unnamed.report(fleet=FLEET, plan=PLAN).html).answer
+
+
+def test_a_run_that_is_too_short_is_not_judged(trace):
+    early = trace.applied_step < 60
+    short = Trace(**{key: value[early] for key, value in trace._table().items()}, metadata=trace.metadata)
+    told = read(short.report(fleet=FLEET, plan=PLAN).html)
+    assert "The run is too short to say whether the promise was kept" in told.answer
+    assert "None of the figures can be judged: the run is too short, about " in told.text
+    assert not [label for label in told.labels if "from what was promised" in label]
+
+
+def test_a_run_that_theory_does_not_describe_has_no_broken_promise():
+    plan = Plan.uniform(FLEET, 4)
+    rounds = simulate(FLEET, plan, 4000, start="even", seed=2, scenario=Scenario(Dispatcher("rounds")))
+    told = read(rounds.report(fleet=FLEET, plan=plan).html)
+    assert "The promise was not kept" not in told.answer
+    assert "need not be a broken promise: the theory describes another system, see the notes below" in told.answer
+
+
+def test_the_caption_of_the_figure_counts_also_what_is_not_drawn():
+    groups = tuple(f"g{at}" for at in range(12))
+    fleet = Fleet(groups, np.ones(12, int), np.linspace(1, 2, 12))
+    plan = Plan.uniform(fleet, 24)
+    seen = observe(simulate(fleet, plan, 6000, seed=1), fleet, plan)
+    tally = seen.tally
+    off = tally.staleness.value.copy()
+    off[11] += 20 * tally.staleness.error[11]  # the last figure of all
+    far = replace(seen, tally=replace(tally, staleness=replace(tally.staleness, value=off)))
+    told = read(far.report().html)
+    assert "The promise was not kept in 1 of 25 judged figures: staleness of g11 lies " in told.answer
+    (caption,) = [one for one in told.captions if one.startswith("Each dot is a figure")]
+    assert "staleness of g11 lies further off than chance explains; the 24 furthest off are drawn." in caption
 
 
 def test_the_answer_counts_the_figures_that_are_judged(of_trace):
