@@ -157,6 +157,20 @@ def test_of_very_many_services_that_are_cut_off_a_sample_tells_what_all_tell(mon
     assert fit(trace, FLEET).fleet.rate == pytest.approx(all_of_them.fleet.rate)
 
 
+def test_which_durations_are_kept_does_not_depend_on_the_pieces(monkeypatch):
+    trace = run(leaving("churn(on=5, off=5, leave=lose)"))
+    monkeypatch.setattr(gathering, "KEPT", 30)
+
+    def kept(piece):
+        monkeypatch.setattr(observed, "PIECE", piece)
+        service = observed.observe(trace, FLEET, True).service
+        return service.kept.value.tolist(), service.age[service.cut].tolist()
+
+    whole = kept(10**6)
+    assert all(map(len, whole))
+    assert kept(700) == kept(97) == whole
+
+
 def test_counts_that_are_not_those_of_exponential_service_are_noticed():
     scenario = called("periodic(contacts=4, waiting=4, interaction=3)", local_steps=20)
     plain = fit(run(scenario), FLEET)
