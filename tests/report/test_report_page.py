@@ -333,6 +333,21 @@ def test_a_page_of_a_file_read_in_pieces_has_the_numbers_of_the_trace_in_memory(
         assert mine == other
 
 
+def test_the_groups_of_a_trace_without_metadata_are_those_of_the_fleet(trace):
+    told = read(replace(trace, metadata={}).report(fleet=FLEET).html)
+    assert told.row("Staleness by group", "fast")
+    assert "It is not compared with theory; the notes below say why." in told.answer
+    assert "does not say how many tasks were in flight; give its plan (--plan)" in told.text
+
+
+@pytest.mark.parametrize("facts", [{"leave": 5}, {"local_steps": "x"}, {"recorded_until": "x"}, {"clients": 10**12}])
+@pytest.mark.parametrize("fleet", [None, FLEET])
+def test_metadata_that_cannot_be_read_end_the_comparison_and_not_the_page(facts, fleet):
+    short = simulate(FLEET, PLAN, 300, seed=2)
+    strange = replace(short, metadata={**short.metadata, **facts})
+    assert "6 clients with 12 tasks in flight brought 300 updates" in read(strange.report(fleet=fleet).html).answer
+
+
 def test_rows_that_a_fit_refuses_end_the_comparison_and_not_the_page(trace):
     finished = trace.finished_at.copy()
     finished[4000] = trace.started_at[4000] - 1.0
