@@ -26,7 +26,9 @@ from sojourn import (
 )
 from sojourn import trace as trace_file
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.report.page import grouping
+from sojourn.report.page import drawings, grouping
+from sojourn.report.page import of_trace as of_trace_part
+from sojourn.report.page.digest import EDGES
 from sojourn.report.page.parts import Part, Section, Shown
 from sojourn.report.page.svg import page_style
 from sojourn.report.page.write import MARK, MOST_BYTES, page, parts_of, write_report
@@ -147,6 +149,12 @@ def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace
     assert [one for one in of_trace.refers if not one.startswith(("#", "data:,"))] == []
     assert len(set(of_trace.ids)) == len(of_trace.ids)
     assert {one[1:] for one in of_trace.refers if one.startswith("#")} <= set(of_trace.ids)
+
+
+def test_one_thing_is_said_as_one():
+    fleet = Fleet(("all",), np.array([1]), np.array([1.0]))
+    told = read(measure(fleet, Plan.uniform(fleet, 1), 1, seed=1).report().html)
+    assert "1 update of 1 client with 1 task in flight was simulated." in told.answer
 
 
 @pytest.mark.slow
@@ -346,6 +354,34 @@ def test_metadata_that_cannot_be_read_end_the_comparison_and_not_the_page(facts,
     short = simulate(FLEET, PLAN, 300, seed=2)
     strange = replace(short, metadata={**short.metadata, **facts})
     assert "6 clients with 12 tasks in flight brought 300 updates" in read(strange.report(fleet=fleet).html).answer
+
+
+def drawn(trace, monkeypatch):
+    """The updates per second that the page of a trace draws."""
+    found, draw = [], drawings.over_time
+
+    def note(edges, parts, label, *more):
+        found.extend(values for name, values, _ in parts if name == "updates per second")
+        return draw(edges, parts, label, *more)
+
+    monkeypatch.setattr(drawings, "over_time", note)
+    trace.report(fleet=FLEET, plan=PLAN)
+    return found[0]
+
+
+def test_updates_per_second_are_drawn_where_most_bins_are_empty(monkeypatch):
+    short = simulate(FLEET, PLAN, 40, seed=2)
+    flow = drawn(short, monkeypatch)
+    assert (flow == 0).mean() > 0.5
+    assert np.median(flow[flow > 0]) > 1.0
+
+
+@pytest.mark.parametrize("counts", [{130: 99, 200: 1}, {3: 10}, {10**6: 5}])
+def test_so_many_percent_of_the_updates_are_at_most_what_is_said(counts):
+    values = np.repeat(list(counts), list(counts.values()))
+    told = of_trace_part._quantile(np.histogram(values, EDGES)[0], 0.95)
+    assert (values <= told).mean() >= 0.95
+    assert told <= 1.05 * np.quantile(values, 0.95, method="higher")
 
 
 def test_rows_that_a_fit_refuses_end_the_comparison_and_not_the_page(trace):
