@@ -15,7 +15,9 @@ from processes import START, Processes, until
 import sojourn.live
 from live.pretended_clients import Federation, Pretended
 from sojourn import InvalidInput, Run, SojournError, UnreadableFile
+from sojourn.cli.report import _so_far
 from sojourn.learning.run.config import TrainConfig
+from sojourn.live.folder_view import view
 from sojourn.live.monitor import numbers, serving
 from sojourn.live.run import LiveRun, built_for
 from sojourn.live.worker import FederationWorker
@@ -116,6 +118,24 @@ def test_a_run_that_has_ended_has_its_whole_trace(config, tmp_path):
     shown = []
     seen.watch(every=0.01, show=lambda one: shown.append(one.updates))
     assert shown == [120]  # there is nothing to wait for
+
+
+def test_a_run_that_has_not_ended_tells_its_plans_faults_and_refusals_to_its_report(config, tmp_path):
+    with run_of(config, tmp_path / "live") as run:
+        stop = threading.Event()
+        run.loop.faults.note_refusal(0.5, 1, 3, "not a number")
+        plan = {"time": 0.0, "step": 0, "concurrency": 6, "throughput": 9.0, "share": [0.5, 0.5], "staleness": [5, 5]}
+        run.loop.plans = [{**plan, "reason": "the start"}, {**plan, "time": 1.0, "step": 9, "reason": "faster"}]
+        run.run(stop, lambda run: stop.set() if run.server.received > 60 else None)
+    facts = view(tmp_path / "live").trace.metadata
+    assert [one["reason"] for one in facts["plans"]] == ["the start", "faster"]
+    assert facts["faults"] == {"refused": 1}
+    assert facts["refusals"][0]["reason"] == "not a number"
+    part = _so_far(tmp_path / "live", None, None)
+    tables = {table.caption: table for section in part.sections for table in section.tables}
+    assert tables["Faults of the run"].rows == [["refused", 1]]
+    assert tables["Reasons of refusals"].rows == [["not a number", 1]]
+    assert [row[2] for row in tables["The plans in force, one after the other"].rows] == ["the start", "faster"]
 
 
 def test_a_reader_that_comes_while_files_are_replaced_reads_again(config, tmp_path, monkeypatch):

@@ -185,3 +185,9 @@ def test_what_cannot_be_drawn_is_refused_in_a_sentence(tmp_path, change, words):
     with pytest.raises(InvalidInput, match=words):
         animate(**given)
     assert not (tmp_path / "no.svg").exists()
+
+
+def test_a_title_with_a_character_that_does_not_print_is_shown_by_its_code(tmp_path):
+    animate(FLEET, {"a\x01\x1bb": LONG}, tmp_path / "a.svg", time=2.0)
+    ET.parse(tmp_path / "a.svg")
+    assert "a\\x01\\x1bb" in (tmp_path / "a.svg").read_text("utf-8")

@@ -74,6 +74,15 @@ def test_levels_over_time_are_the_means_over_each_bin(trace):
     assert (found.time.levels(RETURNING) < 1e-9).all()  # there are no links
 
 
+def test_a_service_that_goes_on_when_the_trace_ends_is_work_until_then():
+    for trace in (TRACE, LOSSY):
+        found = digested(trace, 30, 2000)
+        served = (found.time.levels(SERVED) * np.diff(found.time.edges())).sum()
+        assert found.busy.sum() == pytest.approx(served)
+    flying = (TRACE.fate == FATES.index("in_flight")) & np.isfinite(TRACE.started_at)
+    assert flying.any()
+
+
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, len(LOSSY)), max_size=12))
 def test_any_split_into_pieces_gives_the_same_digest(cuts):

@@ -13,6 +13,7 @@ from sojourn import Fleet, Plan, compare, sweep, train
 from sojourn.cli.main import app
 from sojourn.experiments.results import Run
 from sojourn.learning.run.metrics import read_metrics
+from sojourn.report.page.of_comparison import part_of_sweep
 from sojourn.report.page.write import write_report
 
 pytestmark = pytest.mark.slow  # runs are trained and drawn
@@ -93,7 +94,7 @@ def test_a_comparison_shows_its_table_with_intervals(folder, tmp_path):
         assert f"{row['mean_low']:.4g}"[:4] in cells[1]
         assert number(cells[3]) == pytest.approx(row["updates"])
     assert len([one for one in told.labels if one.startswith("Test accuracy over")]) == 4
-    assert told.row("Timing of the first run", "asyncsgd")
+    assert told.row("Timing of the first run of each, over its whole trace", "asyncsgd")
     assert "were compared in the same" in told.answer
 
 
@@ -103,6 +104,11 @@ def test_a_sweep_shows_every_run_and_the_best(folder, tmp_path):
     assert list(rows) == [0.05, 0.1]
     best = max(rows, key=lambda one: rows[one])
     assert f"is {rows[best]:.4g}, with step_size {best:g}" in told.answer
+
+
+def test_one_run_of_a_sweep_is_complete(folder):
+    part = part_of_sweep(folder, [{"step_size": 0.1, "seed": 0, "state": "complete", "test_loss": 1.0}], "one")
+    assert part.answer[0] == "1 run of 1 is complete, over step_size."
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from reading_pages import read
 
 from sojourn import Fleet, InvalidInput, Plan, UnreadableFile
 from sojourn.csv_file import write_csv
-from sojourn.experiments.tuned_plan import Trial, TunedPlan
+from sojourn.experiments.tuned_plan import Trial, TunedPlan, means_of
+from sojourn.report.page.of_tuning import _answer
 from sojourn.report.page.write import page, parts_of
 
 INF = float("inf")
@@ -45,6 +46,11 @@ def test_the_folder_of_a_tuning_says_which_step_size_is_best(tmp_path):
     assert told.row("Held-out losses", "0.4") == ["0.4", "diverged", "", ""]
     assert len(told.tables["One row per run"]) == 13
     assert "Held-out loss over the step sizes of 4 trials: step size 0.2 is best at the end." in told.labels
+
+
+def test_one_trial_was_trained():
+    one = rows([(1.0, 0.1, 0.5)])[:1]
+    assert _answer(one, means_of(one), None, "")[0].startswith("1 trial was trained in 1 run, and ")
 
 
 def test_the_result_of_a_tuning_has_the_same_page_as_its_folder(tmp_path):

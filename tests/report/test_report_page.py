@@ -8,10 +8,27 @@ import numpy as np
 import pytest
 from reading_pages import read
 
-from sojourn import Fleet, Law, Plan, Trace, analyze, fit, goal, make_plan, measure, observe, simulate, simulate_to_file
+from sojourn import (
+    Dispatcher,
+    Fleet,
+    Law,
+    Plan,
+    Scenario,
+    Trace,
+    analyze,
+    fit,
+    goal,
+    make_plan,
+    measure,
+    observe,
+    simulate,
+    simulate_to_file,
+)
 from sojourn import trace as trace_file
 from sojourn.errors import InvalidInput, UnreadableFile
-from sojourn.report.page import grouping
+from sojourn.report.page import drawings, grouping
+from sojourn.report.page import of_trace as of_trace_part
+from sojourn.report.page.digest import EDGES
 from sojourn.report.page.parts import Part, Section, Shown
 from sojourn.report.page.svg import page_style
 from sojourn.report.page.write import MARK, MOST_BYTES, page, parts_of, write_report
@@ -64,7 +81,42 @@ def test_the_answer_comes_first_and_judges_the_promise(trace, of_trace):
     faster = replace(FLEET, rate=np.array([8.0, 1.0]))
     wrong = simulate(FLEET, Plan.by_speed(FLEET, 12), 6000, start="even", seed=2)
     told = read(wrong.report(fleet=faster, plan=PLAN).html)
-    assert "The promise was not kept in " in told.answer
+    assert "The run is not as theory says in " in told.answer
+    assert "need not be a broken promise: theory was asked about another fleet or plan, see the notes" in told.answer
+    unnamed = replace(wrong, metadata={"concurrency": 12, "clients": 6})  # nothing says that the plan is another one
+    assert "The promise was not kept in " in read(unnamed.report(fleet=FLEET, plan=PLAN).html).answer
+
+
+def test_a_run_that_is_too_short_is_not_judged(trace):
+    early = trace.applied_step < 60
+    short = Trace(**{key: value[early] for key, value in trace._table().items()}, metadata=trace.metadata)
+    told = read(short.report(fleet=FLEET, plan=PLAN).html)
+    assert "The run is too short to say whether the promise was kept" in told.answer
+    assert "None of the figures can be judged: the run is too short, about " in told.text
+    assert not [label for label in told.labels if "from what was promised" in label]
+
+
+def test_a_run_that_theory_does_not_describe_has_no_broken_promise():
+    plan = Plan.uniform(FLEET, 4)
+    rounds = simulate(FLEET, plan, 4000, start="even", seed=2, scenario=Scenario(Dispatcher("rounds")))
+    told = read(rounds.report(fleet=FLEET, plan=plan).html)
+    assert "The promise was not kept" not in told.answer
+    assert "need not be a broken promise: the theory describes another system, see the notes below" in told.answer
+
+
+def test_the_caption_of_the_figure_counts_also_what_is_not_drawn():
+    groups = tuple(f"g{at}" for at in range(12))
+    fleet = Fleet(groups, np.ones(12, int), np.linspace(1, 2, 12))
+    plan = Plan.uniform(fleet, 24)
+    seen = observe(simulate(fleet, plan, 6000, seed=1), fleet, plan)
+    tally = seen.tally
+    off = tally.staleness.value.copy()
+    off[11] += 20 * tally.staleness.error[11]  # the last figure of all
+    far = replace(seen, tally=replace(tally, staleness=replace(tally.staleness, value=off)))
+    told = read(far.report().html)
+    assert "The promise was not kept in 1 of 25 judged figures: staleness of g11 lies " in told.answer
+    (caption,) = [one for one in told.captions if one.startswith("Each dot is a figure")]
+    assert "staleness of g11 lies further off than chance explains; the 24 furthest off are drawn." in caption
 
 
 def test_the_answer_counts_the_figures_that_are_judged(of_trace):
@@ -97,6 +149,12 @@ def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace
     assert [one for one in of_trace.refers if not one.startswith(("#", "data:,"))] == []
     assert len(set(of_trace.ids)) == len(of_trace.ids)
     assert {one[1:] for one in of_trace.refers if one.startswith("#")} <= set(of_trace.ids)
+
+
+def test_one_thing_is_said_as_one():
+    fleet = Fleet(("all",), np.array([1]), np.array([1.0]))
+    told = read(measure(fleet, Plan.uniform(fleet, 1), 1, seed=1).report().html)
+    assert "1 update of 1 client with 1 task in flight was simulated." in told.answer
 
 
 @pytest.mark.slow
@@ -281,6 +339,49 @@ def test_a_page_of_a_file_read_in_pieces_has_the_numbers_of_the_trace_in_memory(
         (mine,) = [rows for name, rows in of_file.tables.items() if name.startswith(caption)]
         (other,) = [rows for name, rows in of_trace.tables.items() if name.startswith(caption)]
         assert mine == other
+
+
+def test_the_groups_of_a_trace_without_metadata_are_those_of_the_fleet(trace):
+    told = read(replace(trace, metadata={}).report(fleet=FLEET).html)
+    assert told.row("Staleness by group", "fast")
+    assert "It is not compared with theory; the notes below say why." in told.answer
+    assert "does not say how many tasks were in flight; give its plan (--plan)" in told.text
+
+
+@pytest.mark.parametrize("facts", [{"leave": 5}, {"local_steps": "x"}, {"recorded_until": "x"}, {"clients": 10**12}])
+@pytest.mark.parametrize("fleet", [None, FLEET])
+def test_metadata_that_cannot_be_read_end_the_comparison_and_not_the_page(facts, fleet):
+    short = simulate(FLEET, PLAN, 300, seed=2)
+    strange = replace(short, metadata={**short.metadata, **facts})
+    assert "6 clients with 12 tasks in flight brought 300 updates" in read(strange.report(fleet=fleet).html).answer
+
+
+def drawn(trace, monkeypatch):
+    """The updates per second that the page of a trace draws."""
+    found, draw = [], drawings.over_time
+
+    def note(edges, parts, label, *more):
+        found.extend(values for name, values, _ in parts if name == "updates per second")
+        return draw(edges, parts, label, *more)
+
+    monkeypatch.setattr(drawings, "over_time", note)
+    trace.report(fleet=FLEET, plan=PLAN)
+    return found[0]
+
+
+def test_updates_per_second_are_drawn_where_most_bins_are_empty(monkeypatch):
+    short = simulate(FLEET, PLAN, 40, seed=2)
+    flow = drawn(short, monkeypatch)
+    assert (flow == 0).mean() > 0.5
+    assert np.median(flow[flow > 0]) > 1.0
+
+
+@pytest.mark.parametrize("counts", [{130: 99, 200: 1}, {3: 10}, {10**6: 5}])
+def test_so_many_percent_of_the_updates_are_at_most_what_is_said(counts):
+    values = np.repeat(list(counts), list(counts.values()))
+    told = of_trace_part._quantile(np.histogram(values, EDGES)[0], 0.95)
+    assert (values <= told).mean() >= 0.95
+    assert told <= 1.05 * np.quantile(values, 0.95, method="higher")
 
 
 def test_rows_that_a_fit_refuses_end_the_comparison_and_not_the_page(trace):

@@ -3,9 +3,10 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.simulation_words import CHANCE, CORRELATED, theory_is
+from sojourn.cli.simulation_words import theory_is
 
 if TYPE_CHECKING:
+    from sojourn.timing.observe.judgement import Judgement
     from sojourn.timing.observe.observation import Figure, Observation
     from sojourn.timing.observe.periods import Period
 
@@ -148,16 +149,18 @@ def _show_periods(found: "Observation") -> None:
 
 
 def _notes(found: "Observation") -> list[str]:
-    seen = found.tally
+    from sojourn.timing.observe.judgement import judge
+
+    seen, judged = found.tally, judge(found)
     fleets = "fitted: for the fleet fitted to the trace, with its links"
     if found.given is not None:
         fleets = f"promised, given: for the fleet that the run was given; {fleets}"
     notes = [
         fleets,
         f"± is one standard error, from {seen.batches} batches; the first {seen.warmup:,} updates are left out",
-        _why(found),
+        _why(judged),
     ]
-    if _correlated(found):
+    if judged.correlated:
         notes.append(
             f"neighbouring batches are correlated ({seen.batch_correlation:.2f}): the errors are too small; "
             "a longer run has better ones"
@@ -165,27 +168,19 @@ def _notes(found: "Observation") -> list[str]:
     return [*notes, *found.notes]
 
 
-def _why(found: "Observation") -> str:
+def _why(judged: "Judgement") -> str:
     """Return a sentence that says whether chance explains the differences, and if not, what may."""
-    apart = {one: abs(one.z) for one in found.figures() if one.group != "all" or one.figure == "throughput"}
-    apart = {one: z for one, z in apart.items() if math.isfinite(z)}
-    if not apart:
+    if judged.enough:
+        return (
+            "the run is too short to say whether chance explains the differences; about "
+            f"{judged.enough:,} updates would do"
+        )
+    if not judged.judged:
         return "it is not known whether chance explains the differences, as there are no standard errors"
-    one, most = max(apart.items(), key=lambda pair: pair[1])
-    if most <= CHANCE:
-        return f"chance can explain the differences: none is larger than {CHANCE:g} standard errors"
+    one = judged.judged[0]
+    if not judged.far:
+        return f"chance can explain the differences: none is larger than {judged.limit:.3g} standard errors"
     name = one.figure if one.group == "all" else f"{one.figure} of '{one.group}'"
-    other = ("the fleet is not the one", "the trace was recorded under another plan")
-    reasons = {
-        "theory was asked about another fleet or plan, see below": any(note.startswith(other) for note in found.notes),
-        "the theory describes another system, see below": any(note.startswith("the theory") for note in found.notes),
-        "not all tasks ended well, see below": any("does not model" in note for note in found.notes),
-        "the standard errors are too small, see below": _correlated(found),
-    }
-    because = "; ".join(reason for reason, holds in reasons.items() if holds) or "no reason is known"
-    return f"chance does not explain the differences, up to {most:.3g} standard errors ({name}): {because}"
-
-
-def _correlated(found: "Observation") -> bool:
-    """Whether neighbouring batches are more alike than few independent ones would be."""
-    return found.tally.batch_correlation > max(CORRELATED, 2 / math.sqrt(found.tally.batches))
+    reasons = [*judged.reasons, *(["the standard errors are too small"] if judged.correlated else [])]
+    because = "; ".join(f"{reason}, see below" for reason in reasons) or "no reason is known"
+    return f"chance does not explain the differences, up to {abs(one.z):.3g} standard errors ({name}): {because}"

@@ -12,12 +12,17 @@ from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
 from sojourn.scenario import Scenario
 from sojourn.shown import quoted
+from sojourn.timing.fit.ends import clients_of
 from sojourn.timing.observe.observation import Observation, observation
 from sojourn.trace import Trace, metadata_of
 
 TRACE, CONFIG = "trace.parquet", "config.json"
 UNTIMED = ("data", "partition", "model", "loss", "metrics")  # keys whose code says nothing about timing
 ASSUMED = "the sampling of the trace is not known without its fleet; uniform sampling is assumed, without a cap"
+
+
+class NoConcurrency(InvalidInput):
+    """Nobody says how many tasks were in flight."""
 
 
 class Known(NamedTuple):
@@ -83,7 +88,7 @@ def known_of(
     The arguments are those of `observe`; `folder` is that of the run, if the trace is not in it.
     """
     words = words or dict.fromkeys(("sampling", "concurrency", "cap"))
-    source, folder = (trace, folder) if isinstance(trace, Trace) else _place(trace)
+    source, folder = (trace, folder) if isinstance(trace, Trace) else place_of(trace)
     metadata = source.metadata if isinstance(source, Trace) else metadata_of(source)
     here = folder is not None and (folder / CONFIG).exists()
     known = _of_folder(folder, fleet, plan, words) if folder is not None and here else None
@@ -101,7 +106,7 @@ def policy_of(folder: str | Path) -> Known:
     return _of_folder(Path(folder), None, None, dict.fromkeys(("sampling", "concurrency", "cap")))
 
 
-def _place(path: str | Path) -> tuple[Path, Path | None]:
+def place_of(path: str | Path) -> tuple[Path, Path | None]:
     """Return the trace file, and the folder of its run if it lies in one."""
     place = Path(path)
     if not place.is_dir():
@@ -111,21 +116,27 @@ def _place(path: str | Path) -> tuple[Path, Path | None]:
     return place / TRACE, place
 
 
-def _of_words(fleet: Any, plan: Any, words: Mapping[str, Any], metadata: Mapping[str, Any]) -> Known:
-    """Read fleet and plan from what the caller gives, and the concurrency also from the trace."""
+def fleet_of(fleet: Any) -> Fleet | None:
+    """Return a fleet, which may be the name of its file; None stays None."""
     loaded = Fleet.load(fleet) if isinstance(fleet, str | Path) else fleet
     if not isinstance(loaded, Fleet | None):
         raise InvalidInput(f"fleet must be a Fleet or the name of its file, got {quoted(fleet)}")
+    return loaded
+
+
+def _of_words(fleet: Any, plan: Any, words: Mapping[str, Any], metadata: Mapping[str, Any]) -> Known:
+    """Read fleet and plan from what the caller gives, and the concurrency also from the trace."""
+    loaded = fleet_of(fleet)
     made = getattr(plan, "plan", plan)
     if isinstance(made, Plan):
         return Known(loaded, made, None, loaded)
     tasks = words["concurrency"] or (metadata.get("concurrency") if plan is None else None)
     if tasks is None and plan is None:
-        raise InvalidInput("the trace does not say how many tasks were in flight; give a plan or a concurrency (-C)")
+        raise NoConcurrency("the trace does not say how many tasks were in flight; give a plan or a concurrency (-C)")
     groups = loaded
     if groups is None:
-        clients = metadata.get("clients")
-        if not isinstance(clients, int) or clients < 1:
+        clients = clients_of(metadata)
+        if clients < 1:
             raise InvalidInput("the trace does not say how many clients there are; give its fleet (--fleet)")
         groups = Fleet.of_rates([1.0] * clients)
     return Known(loaded, plan_of(groups, words["sampling"], plan, tasks, words["cap"]), None, loaded)

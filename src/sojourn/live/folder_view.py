@@ -37,7 +37,7 @@ class FolderView:
     trace: Trace
     """The tasks that have ended, then those in flight."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the last commit says besides: epoch, names, faults, refusals, expelled."""
+    """What the last commit says besides: epoch, names, faults, refusals, expelled, plans."""
     log: tuple[Mapping[str, Any], ...] = ()
     """What happened, one entry per line of the log."""
 
@@ -69,9 +69,11 @@ def _going(folder: Path) -> FolderView:
     rows = _rows(folder / ROWS, int(tree["rows"]))
     flying = _flying(tree.array("flying"), tree.array("flying_at"))
     table = np.concatenate([rows, flying])
-    names = ("epoch", "names", "faults", "refusals", "expelled", "resumes")
+    names = ("epoch", "names", "faults", "refusals", "expelled", "resumes", "plans")
     facts = {name: tree[name] for name in names if name in tree.values}
-    metadata = {"origin": "live", "prob": "estimated", "recorded_until": tree["time"], "names": facts.get("names", {})}
+    told: dict[str, Any] = {name: facts[name] for name in ("names", "plans", "faults", "refusals") if name in facts}
+    known: dict[str, Any] = {"origin": "live", "prob": "estimated", "recorded_until": tree["time"], "names": {}}
+    metadata = {**known, **told}
     trace = Trace(**{key: np.ascontiguousarray(table[key]) for key in COLUMNS}, metadata=metadata)
     log = _log(folder)
     return FolderView(state_of(folder, log[-1] if log else {}), float(tree["time"]), trace, facts, log)

@@ -1,11 +1,12 @@
 """Fit where services are cut off: clients that leave, rounds that are over, servers that call or take their time."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sojourn import Fleet, InvalidInput, Law, Plan, Trace, fit, simulate
+from sojourn import Fleet, InvalidInput, Law, Plan, Trace, fit, observe, simulate
 from sojourn.availability import Availability
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.fit import gathering, observed
@@ -155,6 +156,46 @@ def test_of_very_many_services_that_are_cut_off_a_sample_tells_what_all_tell(mon
     assert some.censored.tolist() == all_of_them.censored.tolist()
     monkeypatch.setattr(observed, "PIECE", 700)
     assert fit(trace, FLEET).fleet.rate == pytest.approx(all_of_them.fleet.rate)
+
+
+def test_which_durations_are_kept_does_not_depend_on_the_pieces(monkeypatch):
+    trace = run(leaving("churn(on=5, off=5, leave=lose)"))
+    monkeypatch.setattr(gathering, "KEPT", 30)
+
+    def kept(piece):
+        monkeypatch.setattr(observed, "PIECE", piece)
+        service = observed.observe(trace, FLEET, True).service
+        return service.kept.value.tolist(), service.age[service.cut].tolist()
+
+    whole = kept(10**6)
+    assert all(map(len, whole))
+    assert kept(700) == kept(97) == whole
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"recorded_until": "<b>"}, "recorded_until in the metadata of the trace must be a number, got '<b>'"),
+        ({"recorded_until": NAN}, "recorded_until in the metadata of the trace must be finite"),
+        ({"leave": 5}, "leave in the metadata of the trace must be a list, got 5"),
+        ({"local_steps": "x"}, "local_steps in the metadata of the trace must be a whole number"),
+        ({"server_rate": "x"}, "server_rate in the metadata of the trace must be a number"),
+        ({"server_rate": 0}, "server_rate in the metadata of the trace must be above 0"),
+        ({"clients": 10**12}, "clients in the metadata of the trace must be a whole number from 0 to 10000000"),
+        ({"clients": "many"}, "clients in the metadata of the trace must be a whole number"),
+    ],
+)
+def test_metadata_of_another_kind_are_refused_in_a_sentence(facts, words):
+    trace = run(Scenario(), steps=50)
+    strange = changed(trace, {**trace.metadata, **facts})
+    for fitted in (fit, observe):
+        with pytest.raises(InvalidInput, match=re.escape(words)):
+            fitted(strange)
+
+
+def test_an_end_that_is_not_stated_counts_as_missing():
+    trace = run(Scenario(), steps=50)
+    assert fit(changed(trace, {**trace.metadata, "recorded_until": None}), FLEET).observations.sum() > 0
 
 
 def test_counts_that_are_not_those_of_exponential_service_are_noticed():

@@ -11,6 +11,7 @@ from sojourn.fleet import Fleet
 from sojourn.report.animation.film import Film
 from sojourn.report.animation.panel import GROUND, LINE, OUTLINE, TRAVELS, WIDTH, WORKS, Panel, words
 from sojourn.report.animation.scene import Scene, scene_of
+from sojourn.shown import visible
 from sojourn.trace import Trace
 
 MOST_CLIENTS, MOST_TASKS, MOST_PANELS, MOST_SCREEN = 20, 3000, 2, 600
@@ -93,8 +94,8 @@ def picture(fleet: Fleet, scenes: Mapping[str, Scene], screen: float) -> str:
     return _PICTURE.format(
         width=width,
         height=HEIGHT,
-        title=escape(" | ".join(scenes)),
-        words=escape(" ".join(f"{title}: {words(scene, fleet.clients)}." for title, scene in scenes.items())),
+        title=escape(visible(" | ".join(scenes))),
+        words=escape(visible(" ".join(f"{title}: {words(scene, fleet.clients)}." for title, scene in scenes.items()))),
         fade=film.add(fade, "opacity:1"),
         clock=film.add(clock),
         style=film.style(),

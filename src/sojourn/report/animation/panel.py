@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 from sojourn.fleet import Fleet
 from sojourn.report.animation.film import Film, Span
 from sojourn.report.animation.scene import SERVED, Scene, Steps, Task
+from sojourn.shown import visible
 
 FLIGHT, MOVE = 0.45, 0.2  # seconds on the screen: from a client to the server and on to the next; one place forward
 WIDTH, SERVER, CLIENTS = 450, 84, 292  # pixels: of a panel; from the top to the middle of the server and of the clients
@@ -52,7 +53,7 @@ class Panel:
         numbers = range(self.fleet.clients)
         return "\n".join(
             [
-                f'<text class="b" y="36" style="fill:{colour}">{escape(title)}</text>',
+                f'<text class="b" y="36" style="fill:{colour}">{escape(visible(title))}</text>',
                 f'<path d="{"".join(self._road(number) for number in numbers)}" stroke="#e3e8eb"/>',
                 *(self._client(number) for number in numbers),
                 *(self._dot(slot) for slot in self.scene.slots),
@@ -166,7 +167,7 @@ class Panel:
             room = max(1, int((right - left) / LETTER))
             label = next((each for each in labels if len(each) <= room), f"{labels[-1][: room - 1]}…")
             parts += f'<path d="M{left:.1f} {y}v5H{right:.1f}v-5" fill="none" stroke="{OUTLINE}"/>'
-            parts += f'<text class="q m" x="{(left + right) / 2:.1f}" y="{y + 21}">{escape(label)}</text>'
+            parts += f'<text class="q m" x="{(left + right) / 2:.1f}" y="{y + 21}">{escape(visible(label))}</text>'
         return parts
 
     def _now(self) -> str:
@@ -178,7 +179,8 @@ class Panel:
             line = f"{value or 'none'} of {self.fleet.clients} clients idle"
             lines += f'<text id="{self.film.add(seen)}" class="jump s" y="372">{line}</text>'
         name = self.film.add([(0, 0, "opacity:0"), (self.end, self.end, "opacity:1")])
-        return f'{lines}<text id="{name}" class="jump s" y="372">{escape(words(self.scene, self.fleet.clients))}</text>'
+        last = escape(visible(words(self.scene, self.fleet.clients)))
+        return f'{lines}<text id="{name}" class="jump s" y="372">{last}</text>'
 
     def _bar(self, colour: str) -> str:
         spans = [

@@ -71,7 +71,7 @@ class Digest:
         self.fates = np.zeros((clients, len(FATES)), np.int64)
         self.stale, self.oldest = np.zeros(clients, np.int64), np.full(clients, -1, np.int64)
         self.waited, self.started = np.zeros(clients), np.zeros(clients, np.int64)
-        self.busy = np.zeros(clients)
+        self._worked, self._working = np.zeros(clients), np.zeros((2, clients))
         self._lane = np.full(clients, -1, np.int64)
         self._lane[[one.client for one in self.lanes]] = np.arange(len(self.lanes))
 
@@ -119,9 +119,11 @@ class Digest:
         self._level(HELD, group, piece.dispatched_at, ended, there)
         self._level(SERVED, group, piece.started_at, stopped, begun)
         self._level(RETURNING, group, finished, returns, begun & np.isfinite(finished))
-        self.busy += np.bincount(
-            client[begun], np.nan_to_num((stopped - piece.started_at)[begun], nan=0.0), self.label.size
-        )
+        known_end = begun & np.isfinite(stopped)
+        self._worked += np.bincount(client[known_end], (stopped - piece.started_at)[known_end], self.label.size)
+        open_end = begun & ~np.isfinite(stopped) & ~over
+        for row, by in enumerate((None, piece.started_at[open_end])):
+            self._working[row] += np.bincount(client[open_end], by, self.label.size)
         counted = piece.applied & np.isfinite(applied)
         self.time.add(UPDATES, group[counted], applied[counted])
         stale = np.maximum(piece.applied_step - piece.dispatched_step, 0)[counted].astype(np.float64)
@@ -136,6 +138,12 @@ class Digest:
     def updates(self) -> Integers:
         """Updates applied, by client."""
         return np.asarray(self.fates[:, FATES.index("applied")])
+
+    @property
+    def busy(self) -> Floats:
+        """Seconds of service, by client; a service without an end goes on until the trace ends."""
+        services, begun = self._working
+        return np.asarray(self._worked + np.where(services > 0, services * self.time.last - begun, 0.0))
 
     @property
     def lasted(self) -> float:

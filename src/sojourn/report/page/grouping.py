@@ -13,15 +13,17 @@ import numpy as np
 
 from sojourn.cut import cut
 from sojourn.errors import InvalidInput
-from sojourn.experiments.observe import Known, known_of
+from sojourn.experiments.observe import Known, NoConcurrency, fleet_of, known_of, place_of
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.report.page.parts import MOST_NAMES
 from sojourn.scenario import Scenario
+from sojourn.timing.fit.ends import clients_of
 from sojourn.timing.fit.observed import PIECE, facts_of, pieces_of
 from sojourn.timing.fit.speed_groups import by_means
 from sojourn.trace import COLUMNS, Trace
 from sojourn.types import Floats, Integers
+from sojourn.values import WrongKind
 
 PEEK = 200_000  # rows at the beginning that tell how fast clients are, if nobody says
 CLASSES = 5
@@ -85,6 +87,9 @@ def grouped(
     """
     try:
         source, known, notes = known_of(trace, fleet if groups is None else groups, plan, folder=folder)
+    except NoConcurrency:  # the comparison with theory is left out, and says so
+        source = trace if isinstance(trace, Trace) else place_of(trace)[0]
+        known, notes = Known(fleet_of(fleet)), []
     except InvalidInput as error:
         if fleet is not None or plan is not None:
             raise
@@ -169,10 +174,11 @@ def _by_looking(source: Any, clients: int) -> tuple[Integers, Floats]:
 
 
 def _clients(source: Any, metadata: Any) -> int:
-    told = metadata.get("clients")
-    if isinstance(told, int) and told > 0:
-        return told
-    return max(int(piece.client.max(initial=0)) for piece in pieces_of(source, 1_000_000)) + 1
+    try:
+        told = clients_of(metadata)
+    except WrongKind:
+        told = 0
+    return told or max(int(piece.client.max(initial=0)) for piece in pieces_of(source, 1_000_000)) + 1
 
 
 def _named(metadata: Any, fleet: Fleet | None) -> Callable[[int], str]:

@@ -233,7 +233,7 @@ def _timed(folder: Path, names: Sequence[str]) -> list[Section]:
         heads = ["algorithm", *found]
         section.figures.append(of_trace.all_over_time(timing, f"tasks-{index + 1}", name))
     if lines:
-        section.tables.append(table("Timing of the first run of each", heads, lines))
+        section.tables.append(table("Timing of the first run of each, over its whole trace", heads, lines))
     return [section] if lines or section.notes else []
 
 
@@ -286,7 +286,8 @@ def part_of_sweep(folder: Path, rows: Sequence[Row], name: str) -> Part:
         best = (max if shown == "accuracy" else min)(means, key=lambda point: means[point])
         words = listed([f"{key} {value}" for key, value in zip(keys, best, strict=True)])
         part.answer = [
-            f"{plural(len(ended), 'run')} of {len(rows):,} are complete, over {listed(keys)}.",
+            f"{plural(len(ended), 'run')} of {len(rows):,} {'is' if len(ended) == 1 else 'are'} complete, "
+            f"over {listed(keys)}.",
             f"The best mean {LABELS[shown]} is {number(means[best], 4)}, with {words}, from "
             f"{plural(len(points[best]), 'seed')}.",
         ]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.report.page import drawings, of_theory
-from sojourn.report.page.parts import Part, Section, Shown, number, plural, plus_minus, table
+from sojourn.report.page.parts import Part, Section, Shown, number, plural, plus_minus, table, were
 from sojourn.tabular import Tabular
 from sojourn.timing.observe.observation import Observation
 from sojourn.timing.simulate.summary import Summary
@@ -49,7 +49,7 @@ def part_of_measured(found: Summary) -> Part:
         "summary of a simulation",
         [
             f"{plural(found.steps, 'update')} of {plural(fleet.clients, 'client')} with "
-            f"{plural(found.plan.concurrency, 'task')} in flight were simulated.",
+            f"{plural(found.plan.concurrency, 'task')} in flight {were(found.steps)} simulated.",
             f"They came at {number(float(flow.value), 5)} per second (± {number(float(flow.error), 2)}), with a mean "
             f"staleness of {number(found.mean_staleness, 5)}.",
         ],

@@ -11,7 +11,7 @@ from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS
 from sojourn.plan import Plan
 from sojourn.report.page import drawings, of_trace
-from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table
+from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table, were
 from sojourn.report.page.timing import timing_of
 from sojourn.values import WrongKind, items, optional_number, text, whole
 from sojourn.values import table as table_of
@@ -45,8 +45,9 @@ def part_of_summary(path: Path) -> Part:
         "summary of a simulation",
         [
             f"{plural(content['steps'], 'update')} of {plural(content['clients'], 'client')} with "
-            f"{plural(content['concurrency'], 'task')} in flight were simulated: {number(_float(flow['value']), 4)} "
-            f"per second, with a mean staleness of {number(_float(content['mean_staleness']), 4)}.",
+            f"{plural(content['concurrency'], 'task')} in flight {were(content['steps'])} simulated: "
+            f"{number(_float(flow['value']), 4)} per second, with a mean staleness of "
+            f"{number(_float(content['mean_staleness']), 4)}.",
             f"The throughput is {kept}, {number(_float(flow['exact']), 4)} per second."
             if np.isfinite(z)
             else "There are too few updates to say whether theory holds.",

@@ -1,6 +1,5 @@
 """What was promised and what was observed, in a sentence, a table and a figure."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,42 +7,63 @@ import numpy as np
 from sojourn.report.page import drawings
 from sojourn.report.page.parts import Cell, Section, Shown, listed, number, plural, plus_minus, table
 from sojourn.timing.fit.notes import law_in_short
+from sojourn.timing.observe.judgement import Judgement, judge
 from sojourn.timing.observe.observation import Figure, Observation
 
-CHANCE = 3.0  # up to this many standard errors chance explains a difference
+ALIKE = "Neighbouring batches are correlated, so that the standard errors are too small."
 MOST = 40  # figures in the table
+DRAWN = 24  # figures in the drawing, those furthest off
 
 
 def verdict(seen: Observation | None) -> str:
     """Return a sentence on whether what was promised was observed."""
     if seen is None:
         return "It is not compared with theory; the notes below say why."
-    judged = [one for one in _judged(seen) if math.isfinite(one.z)]
-    flow = next(seen.figures())
+    found, flow = judge(seen), next(seen.figures())
     told = f"throughput {number(flow.fitted, 4)} promised, {number(flow.observed, 4)} observed"
-    if not judged:
-        return f"There are too few updates to say whether the promise was kept ({told})."
-    far = [one for one in judged if abs(one.z) > CHANCE]
-    if not far:
+    many = plural(len(found.judged), "judged figure")
+    if found.enough:
         return (
-            f"The promise was kept: {told}, and none of {plural(len(judged), 'judged figure')} is more than {CHANCE:g} "
-            "standard errors from what theory says for this fleet."
+            f"The run is too short to say whether the promise was kept ({told}): about {found.enough:,} updates would "
+            "do."
         )
-    worst = max(far, key=lambda one: abs(one.z))
+    if not found.judged:
+        return f"There are no standard errors to say whether the promise was kept ({told})."
+    alike = f" {ALIKE}" if found.correlated else ""
+    if not found.far:
+        return (
+            f"The promise was kept: {told}, and none of {many} is more than {found.limit:.3g} standard errors from "
+            f"what theory says for this fleet.{alike}"
+        )
+    worst, far = found.far[0], len(found.far)
     side = "above" if worst.z > 0 else "below"
-    return (
-        f"The promise was not kept in {len(far)} of {plural(len(judged), 'judged figure')}: {_name(worst)} lies "
-        f"{number(abs(worst.z), 3)} standard errors {side} what theory says for this fleet ({told})."
-    )
-
-
-def _judged(seen: Observation) -> list[Figure]:
-    """Return the figures that are judged; the mean staleness of all follows from the number of tasks in flight."""
-    return [one for one in seen.figures() if one.figure == "throughput" or one.group != "all"]
+    apart = f"{_name(worst)} lies {number(abs(worst.z), 3)} standard errors {side} what theory says for this fleet"
+    if found.reasons:
+        return (
+            f"The run is not as theory says in {far} of {many}: {apart} ({told}). That need not be a broken promise: "
+            f"{listed(found.reasons)}, see the notes below.{alike}"
+        )
+    return f"The promise was not kept in {far} of {many}: {apart} ({told}).{alike}"
 
 
 def _name(one: Figure) -> str:
     return one.figure if one.group == "all" and one.figure == "throughput" else f"{one.figure} of {one.group}"
+
+
+def _drawn(found: Judgement) -> Shown:
+    """Return the figure of the distances, with words about all of them."""
+    judged, far = found.judged, [_name(one) for one in found.far]
+    words = "all lie within what chance explains"
+    if far:
+        words = f"{listed(far, 3)} {'lies' if len(far) == 1 else 'lie'} further off than chance explains"
+    left = f"; the {DRAWN} furthest off are drawn" if len(judged) > DRAWN else ""
+    shown = judged[:DRAWN]
+    return Shown(
+        "promised",
+        drawings.apart([_name(one) for one in shown], np.array([one.z for one in shown]), found.limit),
+        f"How many standard errors {plural(len(judged), 'figure')} lie from what was promised: {words}{left}.",
+        f"Each dot is a figure; the band is {found.limit:.3g} standard errors wide on each side: {words}{left}.",
+    )
 
 
 def promised(seen: Observation, groups: int) -> Section:
@@ -72,18 +92,9 @@ def promised(seen: Observation, groups: int) -> Section:
     section = Section(
         "Promised and observed", tables=[table("Promised and observed, ± one standard error", heads, rows, MOST)]
     )
-    judged = _judged(seen)[:24]
-    z = np.array([one.z for one in judged])
-    far = [_name(one) for one in judged if abs(one.z) > CHANCE]
-    words = f"{listed(far, 3)} lie further off than chance explains" if far else "all lie within what chance explains"
-    section.figures.append(
-        Shown(
-            "promised",
-            drawings.apart([_name(one) for one in judged], z, CHANCE),
-            f"How many standard errors {plural(len(judged), 'figure')} lie from what was promised: {words}.",
-            f"Each dot is a figure; the band is {CHANCE:g} standard errors wide on each side: {words}.",
-        )
-    )
+    found = judge(seen)
+    if found.judged:
+        section.figures.append(_drawn(found))
     both = ", and about the fleet that the run was given" if given else ""
     section.said.append(
         f"Theory is asked about the fleet fitted to the trace{both}. The first {seen.tally.warmup:,} updates are left "
@@ -91,6 +102,9 @@ def promised(seen: Observation, groups: int) -> Section:
         "observed and fitted in standard errors. The mean staleness of all updates is not judged, since it follows "
         "from the number of tasks in flight."
     )
+    if not found.judged:
+        why = f"the run is too short, about {found.enough:,} updates would do" if found.enough else "z is not known"
+        section.said.append(f"None of the figures can be judged: {why}.")
     rows = [
         [
             seen.fleet.name[at],

@@ -1,5 +1,6 @@
 """The part of a page about a trace: who was busy when, staleness, promised and observed, shares, clients, losses."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -144,13 +145,15 @@ def _over_time(timing: Timing, edges: Floats) -> list[Shown]:
         found = [_levels(timing, [at], f"tasks-{at + 1}", fleet.name[at]) for at in range(fleet.groups)]
     wide = np.maximum(np.diff(edges), 1e-300)
     flow = read.time.sums(UPDATES).sum(axis=0) / wide
-    usual = np.minimum(flow, 20 * max(float(np.median(flow)), 1e-300))  # a bin at the end may be very short
+    inner = float(flow[1:-1].max(initial=0.0))
+    if inner > 0:
+        flow[[0, -1]] = np.minimum(flow[[0, -1]], inner)  # only these bins may be very short
     words = f"{number(timing.throughput, 4)} on average over the whole run"
     most = int(np.clip(timing.updates // IN_A_BIN, 8, drawings.MOST_BINS))
     found.append(
         Shown(
             "updates-over-time",
-            drawings.over_time(edges, [("updates per second", usual, 3)], "updates per second", most),
+            drawings.over_time(edges, [("updates per second", flow, 3)], "updates per second", most),
             f"Updates per second over time: {words}.",
             f"Updates per second: {words}.",
         )
@@ -188,6 +191,7 @@ def how_stale(timing: Timing) -> Section:
     exact = seen.promised.staleness() if seen is not None else np.full(fleet.groups, np.nan)
     mean, total = timing.staleness, read.by_group(read.updates)
     oldest = [int(read.oldest[read.label == at].max()) for at in range(fleet.groups)]
+    at_most = [min(_quantile(read.histogram[at], 0.95), oldest[at]) for at in range(fleet.groups)]
     for at in range(fleet.groups) if fleet.groups <= MOST_PANELS else ():
         if not total[at]:
             continue
@@ -195,7 +199,7 @@ def how_stale(timing: Timing) -> Section:
         words = f"mean {number(mean[at], 5)}" + (
             f", exact mean {number(exact[at], 5)}" if np.isfinite(exact[at]) else ""
         )
-        words += f", 95% are at most {number(_quantile(read.histogram[at], 0.95), 4)}, the oldest is {oldest[at]:,}"
+        words += f", 95% are at most {number(at_most[at], 4)}, the oldest is {oldest[at]:,}"
         drawn = " Grey behind it: a simulation of the fleet fitted to this trace." if behind is not None else ""
         section.figures.append(
             Shown(
@@ -224,7 +228,7 @@ def how_stale(timing: Timing) -> Section:
             int(total[at]),
             mean[at],
             exact[at],
-            _quantile(read.histogram[at], 0.95),
+            at_most[at],
             oldest[at],
         ]
         for at in range(fleet.groups)
@@ -239,8 +243,9 @@ def how_stale(timing: Timing) -> Section:
 
 
 def _quantile(counts: Any, share: float) -> float:
+    """Return a staleness that this share of the updates does not exceed: the largest one of a bin."""
     total = np.cumsum(counts)
-    return float(EDGES[int(np.searchsorted(total, share * total[-1]))]) if total[-1] else float("nan")
+    return float(EDGES[int(np.searchsorted(total, share * total[-1])) + 1] - 1) if total[-1] else float("nan")
 
 
 def who_counts(timing: Timing) -> Section:
@@ -326,11 +331,19 @@ def what_became(timing: Timing, metadata: Mapping[str, Any]) -> Section:
     if worst:
         section.tables.append(table("Clients with the most tasks that came to nothing", ["client", *heads[2:5]], worst))
     for key, said in (("faults", "Faults of the run"), ("refusals", "Reasons of refusals")):
-        told = metadata.get(key)
-        pairs = [[name, many] for name, many in told.items() if many] if isinstance(told, Mapping) else []
+        pairs = [[name, many] for name, many in _counted(metadata.get(key)).items() if many]
         if pairs:
             section.tables.append(table(said, ["what", "number"], pairs))
     return section
+
+
+def _counted(told: Any) -> Mapping[Any, Any]:
+    """Return numbers by name: a table of them, or how often each reason is in a list of refusals."""
+    if isinstance(told, Mapping):
+        return told
+    each = told if isinstance(told, list | tuple) else ()
+    counts = Counter(str(one.get("reason", "")) for one in each if isinstance(one, Mapping))
+    return dict(counts.most_common())
 
 
 def provenance(timing: Timing, path: str | Path | None) -> Section:

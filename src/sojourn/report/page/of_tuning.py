@@ -9,7 +9,7 @@ from sojourn.csv_file import read_csv
 from sojourn.errors import UnreadableFile
 from sojourn.experiments.tuned_plan import Trial, TunedPlan, means_of, share
 from sojourn.files import read_json
-from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, table
+from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, table, were
 from sojourn.report.page.svg import page_style
 from sojourn.report.tuning_figures import tuning_figure
 from sojourn.values import table as table_of
@@ -85,7 +85,7 @@ def _part(name: str, rows: Sequence[Row], best: Trial | None, edge: str) -> Part
 def _answer(
     rows: Sequence[Row], means: Mapping[Trial, Mapping[float, float]], best: Trial | None, edge: str
 ) -> list[str]:
-    tried = f"{plural(len(means), 'trial')} were trained in {plural(len(rows), 'run')}"
+    tried = f"{plural(len(means), 'trial')} {were(len(means))} trained in {plural(len(rows), 'run')}"
     if best is None:
         return [f"{tried}, and no trial has ended well at the full length.", "Tune again to continue."]
     seeds = len({row["seed"] for row in rows})

@@ -160,6 +160,15 @@ def plural(many: float, word: str) -> str:
     return f"{many:,.0f} {word}{'' if many == 1 else 's'}"
 
 
+def were(many: float) -> str:
+    """Return the verb that follows a number of things.
+
+    >>> were(1), were(2000)
+    ('was', 'were')
+    """
+    return "was" if many == 1 else "were"
+
+
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Return some names as part of a sentence.
 

@@ -93,8 +93,9 @@ def timing_of(
         timing.notes.append("no update was applied, so there is nothing to compare with theory")
         return timing
     try:
-        timing.observed = watching.observation()
-        timing.notes += timing.observed.notes
+        seen = watching.observation()
+        timing.observed = replace(seen, notes=(*found.notes, *seen.notes))
+        timing.notes = list(timing.observed.notes)
         timing.simulated = _simulated(timing)
     except SojournError as error:
         timing.notes.append(f"the comparison with theory is left out: {error}")

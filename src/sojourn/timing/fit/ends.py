@@ -7,12 +7,17 @@ depends on the dispatcher, which the metadata name; a trace without metadata is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sojourn.trace import APPLIED, DROPPED, IN_FLIGHT, LOST, Trace
 from sojourn.types import Flags, Floats
+from sojourn.values import WrongKind, items, optional_number, whole
+
+MOST_CLIENTS = 10_000_000  # that a trace can state; arrays are made for them
+LEAVE = "leave in the metadata of the trace"
 
 
 @dataclass(frozen=True)
@@ -33,18 +38,23 @@ class Scene:
     """Whether clients leave and later go on with the task in service."""
     leaves: bool = False
     """Whether clients are away at times."""
+    until: float = -inf
+    """When recording ended; -inf = not stated."""
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Scene":
         """Read the metadata; what is missing counts as not stated."""
+        leave = metadata.get("leave") or ()
+        leave = (leave,) if isinstance(leave, str) else items(list(leave) if isinstance(leave, tuple) else leave, LEAVE)
         return cls(
             dispatcher=str(metadata.get("dispatcher", "routed")),
-            local_steps=int(metadata.get("local_steps") or 0),
+            local_steps=whole(metadata.get("local_steps") or 0, "local_steps in the metadata of the trace"),
             one_draw=bool(metadata.get("one_draw", False)),
-            server_rate=metadata.get("server_rate"),
+            server_rate=_positive(metadata, "server_rate"),
             says_server="server_rate" in metadata,
-            pauses="pause" in (metadata.get("leave") or ()),
-            leaves=bool(metadata.get("leave")),
+            pauses="pause" in leave,
+            leaves=bool(leave),
+            until=until_of(metadata),
         )
 
     @property
@@ -57,6 +67,32 @@ class Scene:
         if self.dispatcher in ("held", "groups"):
             return "the updates that are applied with it"
         return "" if self.server_rate is None else "a server that takes time"
+
+
+def until_of(metadata: Mapping[str, Any]) -> float:
+    """Return when recording ended; -inf = the metadata do not state it."""
+    told = optional_number(metadata.get("recorded_until"), "recorded_until in the metadata of the trace")
+    if told is None:
+        return -inf
+    if not isfinite(told):
+        raise WrongKind(f"recorded_until in the metadata of the trace must be finite, got {told}")
+    return told
+
+
+def clients_of(metadata: Mapping[str, Any]) -> int:
+    """Return the number of clients; 0 = the metadata do not state it.
+
+    >>> clients_of({"clients": 10}), clients_of({})
+    (10, 0)
+    """
+    return whole(metadata.get("clients") or 0, "clients in the metadata of the trace", 0, MOST_CLIENTS)
+
+
+def _positive(metadata: Mapping[str, Any], key: str) -> float | None:
+    told = optional_number(metadata.get(key), f"{key} in the metadata of the trace")
+    if told is not None and not told > 0:
+        raise WrongKind(f"{key} in the metadata of the trace must be above 0, got {told}")
+    return told
 
 
 class Ends(NamedTuple):

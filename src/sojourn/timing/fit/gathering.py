@@ -1,7 +1,8 @@
 """Durations of one kind, collected piece by piece: sums over all of them, and a uniform sample of each unit.
 
 Sums use every row. A law needs single durations; of these each unit (client or group) keeps those with the smallest
-random keys, which is a uniform sample without replacement whatever the length of the trace and of its pieces.
+random keys, which is a uniform sample without replacement whatever the length of the trace and of its pieces. Services
+that ended and those that were cut off draw their keys from generators of their own, since pieces decide their order.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ class Gathering:
 
     def __init__(self, group: Integers | None, stream: int) -> None:
         self._group = group
-        self._rng = np.random.default_rng([0, stream])
+        self._rng, self._rng_of_cut = (np.random.default_rng([kind, stream]) for kind in (0, 1))
         self._finished, self._total, self._work = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0)
         self._kept, self._cut = _Sample(), _Sample()
         self._cuts, self._cut_age = np.zeros(0, dtype=np.int64), np.zeros(0)  # sums over all of them, by unit
@@ -45,7 +46,7 @@ class Gathering:
                 "the clock went backwards: correct the trace or drop the row"
             )
         units = clients if self._group is None else int(self._group[-1]) + 1
-        rows = self._rows(piece, started, ends, ends.finished)
+        rows = self._rows(piece, started, ends, ends.finished, self._rng)
         client = piece.client[ends.finished]
         self._finished = longer(self._finished, clients) + np.bincount(client, minlength=clients)
         self._total = longer(self._total, clients) + np.bincount(client, rows.value, clients)
@@ -54,7 +55,7 @@ class Gathering:
         unseen = piece.client[ends.cut | ends.running]
         self._unfinished = longer(self._unfinished, clients) + np.bincount(unseen, minlength=clients)
         if ends.cut.any():
-            cut = self._rows(piece, started, ends, ends.cut)
+            cut = self._rows(piece, started, ends, ends.cut, self._rng_of_cut)
             self._cuts = longer(self._cuts, units) + np.bincount(cut.unit, minlength=units)
             self._cut_age = longer(self._cut_age, units) + np.bincount(cut.unit, cut.value, units)
             self._cut.add(cut, units)
@@ -64,11 +65,11 @@ class Gathering:
         client = piece.client[picked].astype(np.int64)
         return client if self._group is None else self._group[client]
 
-    def _rows(self, piece: Trace, started: Floats, ends: Ends, picked: Flags) -> Kept:
+    def _rows(self, piece: Trace, started: Floats, ends: Ends, picked: Flags, keys: np.random.Generator) -> Kept:
         steps = np.maximum(ends.steps[picked], 1)
         value = (ends.at - started)[picked] / steps
         unit = self._unit(piece, picked)
-        return Kept(unit, value, started[picked], ends.until[picked], steps, self._rng.random(value.size))
+        return Kept(unit, value, started[picked], ends.until[picked], steps, keys.random(value.size))
 
     def done(self, clients: int, last: float) -> Durations:
         """Return the durations; a row that was still running is assumed to have the mean work, unless it has more."""

@@ -14,7 +14,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.timing.fit.downlinks import Downlinks, Flight
 from sojourn.timing.fit.durations import Counts, Durations
-from sojourn.timing.fit.ends import Line, Scene, ends_of, later, uplinks_of
+from sojourn.timing.fit.ends import Line, Scene, clients_of, ends_of, later, uplinks_of
 from sojourn.timing.fit.gathering import Gathering
 from sojourn.trace import COLUMNS, Trace, metadata_of, scan
 
@@ -68,12 +68,12 @@ class Observing:
     def add(self, piece: Trace) -> None:
         """Add the next rows of the trace."""
         check(piece, self._fleet, self._rows)
-        known = 0 if self._fleet is not None else int(piece.metadata.get("clients", 0))
+        known = 0 if self._fleet is not None else clients_of(piece.metadata)
         self._clients = clients = max(self._clients, known, int(piece.client.max(initial=-1)) + 1)
         begin, end = span_of(piece)
         self._first = min(self._first, begin)
-        self._last = max(self._last, end, float(piece.metadata.get("recorded_until", -np.inf)))
         self._scene, late = Scene.of(piece.metadata), piece.started_at >= self._since
+        self._last = max(self._last, end, self._scene.until)
         ends = later(ends_of(piece, self._scene, self._reached), late)
         self._skipped, self._doubtful = self._skipped + ends.untold, self._doubtful + ends.doubtful
         self._service.add(piece, "started_at", "finished_at", ends, self._rows, clients)

@@ -197,12 +197,12 @@ def observation(
 
 def _plan(fleet: Fleet, concurrency: Any) -> Plan:
     if not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidInput("the trace does not say how many tasks were in flight; give a plan, or --concurrency")
+        raise InvalidInput("the trace does not say how many tasks were in flight; give its plan (--plan)")
     return Plan.uniform(fleet, concurrency)
 
 
 def scenario_of(scene: Scene) -> Scenario:
     """Return the scenario that a trace describes; of a dispatcher without exact theory only the name is known."""
     name = scene.dispatcher if scene.dispatcher in QUEUED else "routed"
-    rate = inf if scene.server_rate is None else float(scene.server_rate)
+    rate = inf if scene.server_rate is None else scene.server_rate
     return Scenario(Dispatcher(name), max(1, scene.local_steps), scene.one_draw, rate)

@@ -17,6 +17,7 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
+from sojourn.timing.fit.ends import until_of
 from sojourn.trace import Trace
 from sojourn.types import Floats
 from sojourn.values import WrongKind, number, text
@@ -78,7 +79,7 @@ class Periods:
         many = len(self._entries)
         self._updates, self._parts = np.zeros(many, np.int64), np.zeros((many, BATCHES))
         self._seen, self._stale = np.zeros((many, 0)), np.zeros((many, 0))
-        self._last, self._thinned = float(metadata.get("recorded_until", -np.inf)), Thinned()
+        self._last, self._thinned = until_of(metadata), Thinned()
 
     def add(self, piece: Trace) -> None:
         """Add the next rows of the trace."""
