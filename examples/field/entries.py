@@ -6,12 +6,14 @@ some local steps. A task of K steps takes K service times.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cells import Cell
 
 from sojourn import Fleet, Plan
-from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
+from sojourn.learning.algorithms.table import algorithm
 
 PLANNED = ", planned"
 
@@ -30,14 +32,16 @@ class Entry:
     """Whether it runs under the planner's policy: one task per client, to whoever is free, correction 1/2."""
     telling: bool = False
     """Whether it is among the twelve that are trained on CIFAR-10."""
-    keys: tuple[tuple[str, Any], ...] = ()
-    """Further keys of a run."""
 
     def spec(self, cell: Cell) -> dict[str, Any]:
         """Return the keys in which it differs from others."""
         text = self.text(cell)
         local = {"local_steps": cell.work.local_steps} if algorithm(text).sends == "delta" else {}
-        return {"algorithm": text, "plan": self.plan(cell.fleet), **local, **dict(self.keys)}
+        return {"algorithm": text, "plan": self.plan(cell.fleet), **local}
+
+    def folder(self, home: Path, cell: Cell) -> Path:
+        """Return where it is trained in a cell; no two names have the same folder."""
+        return home / cell.folder / quote(self.name, safe="()=, ")
 
     def text(self, cell: Cell) -> str:
         """Return its text in a cell."""
@@ -52,9 +56,11 @@ class Entry:
         return Plan.uniform(fleet, fleet.clients)
 
 
-def entries() -> list[Entry]:
-    """Return all entries whose methods are there."""
-    return [one for one in ENTRIES if one.algorithm.partition("(")[0] in ALGORITHMS or ":" in one.algorithm]
+def entries(cell: Cell) -> list[Entry]:
+    """Return the entries that are trained in a cell."""
+    if cell.problem == "cifar":
+        return [one for one in ENTRIES if one.telling]
+    return list(ENTRIES)
 
 
 ENTRIES = (

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,12 @@ def test_the_tables_on_the_page_are_made_of_the_kept_results(example):
 
 
 def test_every_method_is_in_the_field(example):
-    from entries import entries
+    from entries import ENTRIES
 
     from sojourn.learning.algorithms.table import ALGORITHMS
 
-    assert {one.algorithm.partition("(")[0] for one in entries()} == set(ALGORITHMS)
-    assert sum(one.telling for one in entries()) == 12
+    assert {one.algorithm.partition("(")[0] for one in ENTRIES} == set(ALGORITHMS)
+    assert sum(one.telling for one in ENTRIES) == 12
 
 
 def test_every_entry_has_the_same_number_of_trials_and_seeds_in_every_cell(example):
@@ -49,9 +50,8 @@ def test_every_entry_has_the_same_number_of_trials_and_seeds_in_every_cell(examp
     small = [cell for cell in cells() if cell.problem != "cifar"]
     assert len(small) == 15
     for cell in small:
-        assert found[cell.name].keys() == {one.name for one in entries()}
-        trials = len(cell.work.step_sizes)
-        assert {(one.trials, len(one.losses)) for one in found[cell.name].values()} == {(trials, 5)}
+        expected = {one.name: (len(cell.work.step_sizes), 5) for one in entries(cell)}
+        assert {name: (one.trials, len(one.losses)) for name, one in found[cell.name].items()} == expected
 
 
 def test_the_optimum_of_the_quadratic_problem_is_the_mean_of_the_clients_means(example):
@@ -134,3 +134,56 @@ def test_a_method_of_ones_own_gets_its_row_beside_the_others(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "| area:Area |" in done.stdout
     assert "| ringmaster |" in done.stdout
+
+
+@pytest.fixture
+def asked(example, monkeypatch, tmp_path):
+    """What is asked of the example, in short runs whose processes find its modules and AREA."""
+    folders = [str(EXAMPLE), str(HOME / "examples" / "extending"), str(HOME / "src")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    monkeypatch.syspath_prepend(folders[1])
+
+    def of(*words: str, gradients: int = 80, planned: bool = False, entries: list[str] | None = None) -> Namespace:
+        places = {"out": tmp_path / "runs", "results": tmp_path / "results"}
+        return Namespace(words=[*words], gradients=gradients, planned=planned, entries=entries, jobs=1, **places)
+
+    return of
+
+
+def written(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
+
+
+@pytest.mark.slow
+def test_a_method_is_entered_again_at_another_length_under_the_plan_and_as_before(asked, tmp_path, capsys):
+    from enter import entered
+
+    entered(asked("area:Area", "quadratic-mild"))
+    first, before = capsys.readouterr().out, written(tmp_path)
+    entered(asked("area:Area", "quadratic-mild", gradients=120))
+    assert "| area:Area |" in capsys.readouterr().out
+    entered(asked("area:Area", "quadratic-mild", planned=True))
+    planned = capsys.readouterr().out
+    assert "| area:Area, planned |" in planned
+    assert "| area:Area |" not in planned
+    entered(asked("fedbuff(size=3)", "quadratic-mild"))
+    assert "area:Area" not in capsys.readouterr().out
+    everything = written(tmp_path)
+    entered(asked("area:Area", "quadratic-mild"))
+    assert capsys.readouterr().out == first
+    assert written(tmp_path) == everything
+    assert before.items() <= everything.items()
+
+
+@pytest.mark.slow
+def test_the_field_grows_by_entries_and_trains_nothing_twice(asked, tmp_path):
+    from results import load
+    from stages import collect, train
+
+    train(asked("quadratic-mild", entries=["ringmaster"]))
+    before = written(tmp_path)
+    for entries in (["rennala"], ["rennala", "ringmaster"]):
+        train(asked("quadratic-mild", entries=entries))
+    collect(asked("quadratic-mild"))
+    assert before.items() <= written(tmp_path).items()
+    assert load(tmp_path / "results")["quadratic-mild-natural"].keys() == {"ringmaster", "rennala"}
