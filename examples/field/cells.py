@@ -23,6 +23,8 @@ class Work:
     model: str
     batch_size: int
     step_sizes: tuple[float, ...]
+    larger: tuple[float, ...] = ()
+    """Step sizes that some entries try as well."""
     seeds: int = 5
     clients: int = CLIENTS
     holdout: float = 0.2
@@ -44,10 +46,12 @@ WORKS = {
     ),
     "digits": Work(
         *("digits", "mlp(hidden=32)", 8, (0.01, 0.03, 0.1, 0.3, 1.0)),
+        larger=(3.0, 10.0),
         more=(("execution", "waves"),),
     ),
     "fashion": Work(
         *("fashion-mnist", "mlp(hidden=32)", 8, (0.003, 0.01, 0.03, 0.1, 0.3)),
+        larger=(1.0, 3.0),
         more=(("execution", "waves"),),
     ),
     "cifar": Work(

@@ -20,7 +20,7 @@ def trained(cell: Cell, one: Entry, home: Path, jobs: int | None) -> Comparison:
         cell.fleet,
         {one.name: one.spec(cell)},
         seeds=work.seeds,
-        step_sizes=work.step_sizes,
+        step_sizes=one.step_sizes(cell),
         tuning={"seeds": 1, "holdout": work.holdout, "extensions": work.extensions},
         folder=one.folder(home, cell),
         jobs=jobs,

@@ -50,7 +50,7 @@ def test_every_entry_has_the_same_number_of_trials_and_seeds_in_every_cell(examp
     small = [cell for cell in cells() if cell.problem != "cifar"]
     assert len(small) == 15
     for cell in small:
-        expected = {one.name: (len(cell.work.step_sizes), 5) for one in entries(cell)}
+        expected = {one.name: (len(one.step_sizes(cell)), 5) for one in entries(cell)}
         assert {name: (one.trials, len(one.losses)) for name, one in found[cell.name].items()} == expected
 
 
@@ -68,12 +68,13 @@ def test_methods_whose_limit_is_known_settle_there(example):
     from apart import settles
     from cells import cells
     from results import load
-    from tables import EXACT
+    from tables import CONSTANT, EXACT, STEADY_LIMITS
 
     found = load(KEPT)
+    limits = {**EXACT, **{entry + CONSTANT: power for entry, power in STEADY_LIMITS.items()}}
     for cell in cells()[:3]:
         assert cell.problem == "quadratic"
-        for entry, power in EXACT.items():
+        for entry, power in limits.items():
             if power:
                 mean, error = found[cell.name][entry].distance
                 assert mean == pytest.approx(settles(cell.fleet.rate[cell.fleet.group_of_client], power), abs=4 * error)
@@ -111,6 +112,92 @@ def test_a_table_of_cells_that_are_dealt_in_one_way_has_one_column_for_it(exampl
     head = summary_table(load(KEPT), chosen(["digits-mild-random"])).splitlines()[0]
     assert "random classes" in head
     assert "by speed" not in head
+
+
+def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
+    from cells import cells
+    from entries import ENTRIES
+    from results import load
+
+    found, text = load(KEPT), " ".join(PAGE.read_text("utf-8").split())
+    names = [one.name for one in ENTRIES]
+    quadratic, images = (
+        [found[cell.name][name].edge for cell in cells() if cell.problem in problems for name in names]
+        for problems in (("quadratic",), ("digits", "fashion"))
+    )
+    assert f"In {sum(map(bool, quadratic))} of the {len(quadratic)} cases of the first table" in text
+    assert f"of the {len(images)} cases on digits" in text
+    assert f"In the {sum(map(bool, images))} cases that are left" in text
+
+
+def outcome(cell, entry, losses):
+    from results import Outcome
+
+    return Outcome(cell, entry, entry, 0.1, "", 5, 100.0, 100.0, 0.0, 1e6, 1e6, losses, (0.5,) * 3, (0.5,) * 3)
+
+
+def test_the_error_of_a_mean_over_cells_is_that_of_its_seeds_by_hand(example):
+    from math import exp
+
+    from tables import its_error, mean_over_best
+
+    found = {
+        "a": {"best": outcome("a", "best", (1.0,) * 3), "mine": outcome("a", "mine", (2.0, 2.0, 2.0 * exp(0.3)))},
+        "b": {"best": outcome("b", "best", (3.0,) * 3), "mine": outcome("b", "mine", (6.0, 6.0 * exp(0.3), 6.0))},
+    }
+    # both cells together: mean logarithms log 2, log 2 + 0.15, log 2 + 0.15, with standard error 0.05
+    assert its_error(found, ["a", "b"], "mine") == pytest.approx(mean_over_best(found, ["a", "b"], "mine") * 0.05)
+    assert its_error(found, ["a", "b"], "best") == 0.0
+
+
+def test_the_picture_marks_the_mean_that_the_table_has(example):
+    from unittest.mock import Mock
+
+    from cells import chosen
+    from picture import _row
+
+    cells, panel = chosen(["digits-mild"]), Mock()
+    found = {
+        cell.name: {"best": outcome("", "best", (1.0,) * 3), "mine": outcome("", "mine", (times,) * 3)}
+        for cell, times in zip(cells, (1.0, 4.0), strict=True)
+    }
+    _row(panel, found, cells, "mine", 0)
+    assert panel.plot.call_args.args[:2] == (pytest.approx(2.0), 0)  # the root of 1 times 4, not 2.5
+
+
+def test_the_plan_is_compared_seed_by_seed_by_hand(example):
+    from cells import chosen
+    from tables import PLAN, plan_table
+
+    cells = chosen(["digits-mild"])
+    found = {
+        # half the loss with every seed, whatever the seed: clearly lower; twice the loss on average: not clear
+        cells[0].name: {
+            PLAN: outcome("", PLAN, (1.0, 2.0, 3.0)),
+            "other": outcome("", "other", (2.0, 4.0, 6.01)),
+        },
+        cells[1].name: {
+            PLAN: outcome("", PLAN, (1.0, 1.0, 8.0)),
+            "other": outcome("", "other", (1.0, 1.0, 1.0)),
+        },
+    }
+    assert plan_table(found, cells).splitlines()[-1] == "| other | 1.00 ± 0.69 | 1 | 1 | 0 |"
+
+
+@pytest.mark.parametrize("text", ["ca2fl(size=5{})", "fadas(size=5, server_step_size=0{})"])
+def test_ca2fl_and_fadas_are_themselves_under_the_plan(example, text):
+    from cells import chosen
+    from entries import Entry
+
+    import sojourn
+
+    (cell,) = chosen(["quadratic-10to1"], gradients=200)
+    models = []
+    for planned in (False, True):
+        spec = Entry("mine", text.format(", dispatch=routed" * planned), planned=planned).spec(cell)
+        run = sojourn.train(cell.fleet, spec.pop("plan"), step_size=0.1, **spec, **cell.keys())
+        models.append(run.state_dict()["w"].tolist())
+    assert models[0] == models[1]
 
 
 def test_a_shorter_run_has_a_shorter_time_on_the_same_fleet(example):
