@@ -23,6 +23,8 @@ class Work:
     model: str
     batch_size: int
     step_sizes: tuple[float, ...]
+    larger: tuple[float, ...] = ()
+    """Step sizes that some entries try as well."""
     seeds: int = 5
     clients: int = CLIENTS
     holdout: float = 0.2
@@ -42,9 +44,15 @@ WORKS = {
         *("apart:points", "apart:Nearest", 4, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)),
         more=(("execution", "one-by-one"),),
     ),
-    "digits": Work("digits", "mlp(hidden=32)", 8, (0.01, 0.03, 0.1, 0.3, 1.0), more=(("execution", "waves"),)),
+    "digits": Work(
+        *("digits", "mlp(hidden=32)", 8, (0.01, 0.03, 0.1, 0.3, 1.0)),
+        larger=(3.0, 10.0),
+        more=(("execution", "waves"),),
+    ),
     "fashion": Work(
-        *("fashion-mnist", "mlp(hidden=32)", 8, (0.003, 0.01, 0.03, 0.1, 0.3)), more=(("execution", "waves"),)
+        *("fashion-mnist", "mlp(hidden=32)", 8, (0.003, 0.01, 0.03, 0.1, 0.3)),
+        larger=(1.0, 3.0),
+        more=(("execution", "waves"),),
     ),
     "cifar": Work(
         *("cifar10", "resnet20(norm=batch)", 64, (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)),
@@ -71,8 +79,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its name, and that of its folder."""
+        """Its name."""
         return f"{self.problem} {self.fleet_name} {self.dealt}".replace(", ", "-").replace(" ", "-").replace(":", "to")
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder: runs of another length do not lie among those of the field."""
+        return self.name if self.gradients is None else f"{self.name}, {self.gradients} gradients"
 
     @property
     def work(self) -> Work:

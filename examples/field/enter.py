@@ -3,8 +3,8 @@
 from argparse import Namespace
 
 from cells import chosen
-from entries import Entry
-from results import collect_all, load
+from entries import PLANNED, Entry
+from results import ended, load
 from tables import quadratic_table, summary_table
 from train import trained
 
@@ -20,17 +20,16 @@ def entered(arguments: Namespace) -> None:
         raise InvalidInput("enter needs a method, got none; write for example: enter my_method:Mine digits")
     text, *words = arguments.words
     algorithm(text)  # says what is wrong with it before anything is trained
-    mine = Entry(text, text, planned=arguments.planned)
+    mine = Entry(text + PLANNED * arguments.planned, text, planned=arguments.planned)
     wanted = [words] if words else [[quick] for quick in QUICK]
     picked = [cell for one in wanted for cell in chosen(one, arguments.gradients)]
+    home = arguments.out / "entered"
+    found = load(arguments.results)
     for cell in picked:
         print(f"{cell.name}", flush=True)
-        trained(cell, [mine], arguments.out / "entered", arguments.jobs)
-    home = arguments.out / "entered"
-    collect_all(home, picked, home)
-    found = load(arguments.results)
-    for cell, rows in load(home).items():
-        found.setdefault(cell, {}).update(rows)
+        for run, why in trained(cell, mine, home, arguments.jobs).failures.items():
+            print(f"{run} failed: {why}", flush=True)
+        found.setdefault(cell.name, {}).update(ended(home, cell, [mine]))
     quadratic = [cell for cell in picked if cell.problem == "quadratic"]
     images = [cell for cell in picked if cell.problem != "quadratic"]
     if arguments.gradients is not None:

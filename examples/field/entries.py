@@ -1,19 +1,25 @@
 """The entries of the field: every method at its own dispatcher, and under the planner's policy where it takes one.
 
-All entries of a cell have the same fleet, time, data, first model and number of trials; the step size falls linearly to
-zero. Clients of methods that work with gradients send one gradient per task, those of methods that work with models do
-some local steps. A task of K steps takes K service times.
+All entries of a cell have the same fleet, time, data and first model, and the same number of trials but for the wider
+ones; the step size falls linearly to zero. Clients of methods that work with gradients send one gradient per task,
+those of methods that work with models do some local steps. A task of K steps takes K service times.
+
+CA2FL and FADAS have no entry under the plan: they use no correction, and nobody waits in them as they are, so that it
+would be their own row once more.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cells import Cell
 
 from sojourn import Fleet, Plan
-from sojourn.learning.algorithms.table import ALGORITHMS, algorithm
+from sojourn.learning.algorithms.table import algorithm
 
 PLANNED = ", planned"
+CONSTANT = ", constant step"
 
 
 @dataclass(frozen=True)
@@ -30,14 +36,27 @@ class Entry:
     """Whether it runs under the planner's policy: one task per client, to whoever is free, correction 1/2."""
     telling: bool = False
     """Whether it is among the twelve that are trained on CIFAR-10."""
-    keys: tuple[tuple[str, Any], ...] = ()
-    """Further keys of a run."""
+    constant: bool = False
+    """Whether its step size stays the same to the end; such entries are trained on the quadratic problem only."""
+    wider: bool = False
+    """Whether it has two larger step sizes more on the small image problems: its best one lay at the upper
+    edge of the grid in every cell of them.
+    """
 
     def spec(self, cell: Cell) -> dict[str, Any]:
         """Return the keys in which it differs from others."""
         text = self.text(cell)
         local = {"local_steps": cell.work.local_steps} if algorithm(text).sends == "delta" else {}
-        return {"algorithm": text, "plan": self.plan(cell.fleet), **local, **dict(self.keys)}
+        steady = {"schedule": "constant"} if self.constant else {}
+        return {"algorithm": text, "plan": self.plan(cell.fleet), **local, **steady}
+
+    def folder(self, home: Path, cell: Cell) -> Path:
+        """Return where it is trained in a cell; no two names have the same folder."""
+        return home / cell.folder / quote(self.name, safe="()=, ")
+
+    def step_sizes(self, cell: Cell) -> tuple[float, ...]:
+        """Return the step sizes that it tries in a cell."""
+        return (*cell.work.step_sizes, *(cell.work.larger if self.wider else ()))
 
     def text(self, cell: Cell) -> str:
         """Return its text in a cell."""
@@ -52,9 +71,11 @@ class Entry:
         return Plan.uniform(fleet, fleet.clients)
 
 
-def entries() -> list[Entry]:
-    """Return all entries whose methods are there."""
-    return [one for one in ENTRIES if one.algorithm.partition("(")[0] in ALGORITHMS or ":" in one.algorithm]
+def entries(cell: Cell) -> list[Entry]:
+    """Return the entries that are trained in a cell."""
+    if cell.problem == "cifar":
+        return [one for one in ENTRIES if one.telling]
+    return [*ENTRIES, *STEADY] if cell.problem == "quadratic" else list(ENTRIES)
 
 
 ENTRIES = (
@@ -67,7 +88,7 @@ ENTRIES = (
     Entry("asgrad, waiting for 5", "asgrad(assignment=pure, wait=5)"),
     Entry("ringmaster", "ringmaster"),
     Entry("rennala", "rennala"),
-    Entry("malenia", "malenia", telling=True),
+    Entry("malenia", "malenia", telling=True, wider=True),
     Entry("ringleader", "ringleader", telling=True),
     Entry("ia2sgd", "ia2sgd", telling=True),
     Entry("ace", "ace"),
@@ -88,3 +109,11 @@ ENTRIES = (
     Entry("fedasmu", "fedasmu"),
     Entry("fedcompass", "fedcompass"),
 )
+"""The field."""
+
+STEADY = tuple(
+    replace(one, name=one.name + CONSTANT, constant=True)
+    for one in ENTRIES
+    if one.name in ("fedbuff", "fedbuff" + PLANNED, "ca2fl")
+)
+"""Entries with local steps, once more with a constant step size: where do they end without a schedule?"""

@@ -9,7 +9,16 @@ from pathlib import Path
 from cells import Cell, cells
 from picture import draw
 from results import Outcomes, load
-from tables import cifar_table, exact_table, fleets_table, predictions_table, quadratic_table, summary_table
+from tables import (
+    cifar_table,
+    exact_table,
+    fleets_table,
+    plan_table,
+    predictions_table,
+    quadratic_table,
+    steady_table,
+    summary_table,
+)
 
 
 def report_all(results: Path, page: Path) -> None:
@@ -33,9 +42,11 @@ def parts(results: Path) -> dict[str, str]:
     found: Outcomes = load(results)
     return {
         "summary": summary_table(found, _of("digits", "fashion")),
+        "plan": plan_table(found, _of("digits", "fashion")),
         "fleets": fleets_table(found, _of("digits", "fashion")),
         "quadratic": quadratic_table(found, _of("quadratic")),
         "exact": exact_table(found, _of("quadratic")),
+        "steady": steady_table(found, _of("quadratic")),
         "cifar": cifar_table(found, _of("cifar")),
         "predictions": predictions_table(found, _of("cifar"), _of("digits", "fashion")),
     }

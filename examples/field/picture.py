@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 
 import matplotlib
 
@@ -12,7 +11,7 @@ import numpy as np
 from cells import Cell
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from results import Outcomes
-from tables import over_best, ranked
+from tables import mean_over_best, over_best, ranked
 
 COLORS = {"mild": "#2a9d8f", "10:1": "#d1495b", "heavy-tailed": "#5c6b9c"}
 MOST = 8.0  # larger values are drawn at the edge
@@ -44,7 +43,7 @@ def draw(found: Outcomes, cells: Sequence[Cell], path: Path) -> None:
         label.set_fontweight("bold" if label.get_text().endswith("planned") else "normal")
     panels[0].invert_yaxis()
     handles = [plt.Line2D([], [], marker="o", ls="", ms=5, color=COLORS[fleet], label=fleet) for fleet in COLORS]
-    handles.append(plt.Line2D([], [], marker="|", ls="", ms=10, mew=2, color="black", label="mean"))
+    handles.append(plt.Line2D([], [], marker="|", ls="", ms=10, mew=2, color="black", label="geometric mean"))
     figure.legend(handles=handles, loc="lower center", ncols=4, frameon=False)
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     for kind in ("svg", "png"):
@@ -58,5 +57,6 @@ def _row(panel: plt.Axes, found: Outcomes, cells: Sequence[Cell], name: str, row
     values = [over_best(found, cell.name, name) for cell in cells]
     for cell, value, off in zip(cells, values, beside, strict=True):
         panel.plot(min(MOST, value), row + off, "o", ms=3.5, color=COLORS[cell.fleet_name], alpha=0.85)
-    if values:
-        panel.plot(min(MOST, fmean(values)), row, "|", ms=11, mew=2, color="black")
+    if cells:
+        mean = mean_over_best(found, [cell.name for cell in cells], name)
+        panel.plot(min(MOST, mean), row, "|", ms=11, mew=2, color="black")

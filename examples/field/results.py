@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cells import Cell
+from entries import Entry, entries
 
 from sojourn.csv_file import read_csv, write_csv
 
@@ -70,12 +71,12 @@ def collect_all(home: Path, cells: Sequence[Cell], results: Path) -> None:
     """Write the entries of these cells that have ended into cells.csv; other rows stay."""
     known = load(results)
     for cell in cells:
-        mine = _of(home / cell.name, cell)
+        mine = ended(home, cell, entries(cell))
         if mine:
             known.setdefault(cell.name, {}).update(mine)
             print(f"{cell.name}: {len(mine)} entries")
     results.mkdir(parents=True, exist_ok=True)
-    rows = [_plain(one) for entries in known.values() for one in entries.values()]
+    rows = [_plain(one) for mine in known.values() for one in mine.values()]
     write_csv(results / FILE, rows)
 
 
@@ -89,14 +90,16 @@ def load(results: Path) -> Outcomes:
     return found
 
 
-def _of(folder: Path, cell: Cell) -> dict[str, Outcome]:
-    if not (folder / "runs.csv").exists():
-        return {}
-    by_entry: dict[str, list[dict[str, str]]] = {}
-    for row in read_csv(folder / "runs.csv", "runs", ("algorithm", "seed")):
-        by_entry.setdefault(row["algorithm"], []).append(dict(row))
-    made = (_made(folder, cell, name, rows) for name, rows in by_entry.items() if len(rows) == cell.work.seeds)
-    return {one.entry: one for one in made}
+def ended(home: Path, cell: Cell, asked: Sequence[Entry]) -> dict[str, Outcome]:
+    """Return those of these entries that have ended in a cell, by name."""
+    found = {}
+    for one in asked:
+        folder = one.folder(home, cell)
+        path = folder / "runs.csv"
+        rows = [dict(row) for row in read_csv(path, "runs", ("algorithm", "seed"))] if path.exists() else []
+        if len(rows) == cell.work.seeds:
+            found[one.name] = _made(folder, cell, one.name, rows)
+    return found
 
 
 def _made(folder: Path, cell: Cell, name: str, rows: list[dict[str, str]]) -> Outcome:

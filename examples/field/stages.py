@@ -2,8 +2,8 @@
 
 from argparse import Namespace
 
-from cells import CLIENTS, Cell, chosen
-from entries import Entry, entries
+from cells import Cell, chosen
+from entries import ENTRIES, Entry, entries
 from train import trained
 
 
@@ -11,7 +11,7 @@ def cells(arguments: Namespace) -> None:
     """List the cells and the entries."""
     for cell in chosen(arguments.words, arguments.gradients):
         print(f"{cell.name}: {len(_mine(cell, arguments))} entries, time {cell.time:.4g} s")
-    for one in entries():
+    for one in ENTRIES:
         print(f"{one.name}: {one.algorithm}")
 
 
@@ -19,10 +19,11 @@ def train(arguments: Namespace) -> None:
     """Train the chosen cells, one after the other."""
     for cell in chosen(arguments.words, arguments.gradients):
         print(f"{cell.name}", flush=True)
-        found = trained(cell, _mine(cell, arguments), arguments.out, arguments.jobs)
-        print(found, flush=True)
-        for note in found.notes:
-            print(f"note: {note}", flush=True)
+        for one in _mine(cell, arguments):
+            found = trained(cell, one, arguments.out, arguments.jobs)
+            print(found, flush=True)
+            for note in found.notes:
+                print(f"note: {note}", flush=True)
 
 
 def collect(arguments: Namespace) -> None:
@@ -48,8 +49,4 @@ def enter(arguments: Namespace) -> None:
 
 def _mine(cell: Cell, arguments: Namespace) -> list[Entry]:
     words = arguments.entries
-    return [
-        one
-        for one in entries()
-        if (one.telling or cell.work.clients == CLIENTS) and (not words or any(word in one.name for word in words))
-    ]
+    return [one for one in entries(cell) if not words or any(word in one.name for word in words)]

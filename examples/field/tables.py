@@ -1,12 +1,15 @@
 """The tables of docs/field.md."""
 
-from collections.abc import Iterable, Sequence
-from math import inf, isfinite
-from statistics import fmean
+from collections.abc import Sequence
+from math import exp, inf, isfinite, log, sqrt
+from statistics import fmean, geometric_mean, stdev
 
 from cells import Cell
+from entries import CONSTANT, STEADY
 from results import Outcome, Outcomes
 
+PLAN = "generalized-asyncsgd, planned"
+NEAREST_TO_IT = 10  # entries that are compared with it, seed by seed
 MOST = 100.0  # a loss that many times the best counts as this much, so that one diverged run does not hide the rest
 
 
@@ -22,13 +25,29 @@ def over_best(found: Outcomes, cell: str, entry: str) -> float:
 def ranked(found: Outcomes, names: Sequence[str]) -> list[str]:
     """Return the entries that are in all of these cells, by their geometric mean over the best; the best first."""
     common = set.intersection(*(set(found[name]) for name in names))
-    return sorted(sorted(common), key=lambda entry: _geometric(over_best(found, name, entry) for name in names))
+    return sorted(sorted(common), key=lambda entry: mean_over_best(found, names, entry))
 
 
-def _geometric(values: Iterable[float]) -> float:
-    from math import exp, log
+def mean_over_best(found: Outcomes, names: Sequence[str], entry: str) -> float:
+    """Return its loss over the best, the geometric mean over these cells."""
+    return geometric_mean(over_best(found, name, entry) for name in names)
 
-    return exp(fmean(log(value) for value in values))
+
+def its_error(found: Outcomes, names: Sequence[str], entry: str) -> float:
+    """Return the standard error of that mean over the seeds; the loss of the best is taken as it is."""
+    by_cell = [_logs(found[name], entry) for name in names]
+    by_seed = [fmean(logs) for logs in zip(*by_cell, strict=True)]
+    return mean_over_best(found, names, entry) * stdev(by_seed) / sqrt(len(by_seed))
+
+
+def _logs(mine: dict[str, Outcome], entry: str) -> list[float]:
+    """Return the logarithm of the loss of each seed; that of a diverged run is bounded."""
+    most = MOST * min(one.loss for one in mine.values())
+    return [log(min(most, loss)) for loss in mine[entry].losses]
+
+
+def _with_error(found: Outcomes, names: Sequence[str], entry: str) -> str:
+    return f"{mean_over_best(found, names, entry):.2f} ± {its_error(found, names, entry):.2f}"
 
 
 def summary_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -45,8 +64,7 @@ def summary_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     rows = []
     for entry in ranked(found, names):
         mine = [found[name][entry] for name in names]
-        means = [_geometric(over_best(found, name, entry) for name in group) for group in kinds.values()]
-        rows.append([entry, *(f"{mean:.2f}" for mean in means), *_costs(mine)])
+        rows.append([entry, *(_with_error(found, group, entry) for group in kinds.values()), *_costs(mine)])
     return _table(head, rows)
 
 
@@ -76,11 +94,31 @@ def _by_fleet(found: Outcomes, names: Sequence[str], cells: Sequence[Cell]) -> s
     for cell in cells:
         if cell.name in found:
             groups.setdefault(cell.fleet_name, []).append(cell.name)
-    rows = [
-        [entry, *(f"{_geometric(over_best(found, name, entry) for name in group):.2f}" for group in groups.values())]
-        for entry in ranked(found, names)
-    ]
+    rows = [[entry, *(_with_error(found, group, entry) for group in groups.values())] for entry in ranked(found, names)]
     return _table([f"entry, {cells[0].dealt}", *groups], rows)
+
+
+def plan_table(found: Outcomes, cells: Sequence[Cell]) -> str:
+    """Return the plan beside the entries that come nearest to it, seed by seed: both had the same data and times."""
+    from scipy.stats import t
+
+    names = [cell.name for cell in cells if PLAN in found.get(cell.name, {})]
+    if not names:
+        return "Not trained yet."
+    rows = []
+    for entry in [one for one in ranked(found, names) if one != PLAN][:NEAREST_TO_IT]:
+        means, away = [], []
+        for name in names:
+            both = zip(_logs(found[name], PLAN), _logs(found[name], entry), strict=True)
+            pairs = [mine - other for mine, other in both]
+            means.append(fmean(pairs))
+            clear = float(t.ppf(0.975, len(pairs) - 1)) * stdev(pairs) / sqrt(len(pairs))
+            away.append(0 if abs(fmean(pairs)) <= clear else fmean(pairs))
+        error = stdev(means) / sqrt(len(means)) if len(means) > 1 else 0.0
+        ratio = exp(fmean(means))
+        lower, clearly = sum(one < 0 for one in means), (sum(one < 0 for one in away), sum(one > 0 for one in away))
+        rows.append([entry, f"{ratio:.2f} ± {ratio * error:.2f}", *map(str, (lower, *clearly))])
+    return _table(["entry", "the plan's loss over its", "lower in", "clearly lower", "clearly higher"], rows)
 
 
 def quadratic_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -88,7 +126,7 @@ def quadratic_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     names = [cell.name for cell in cells if cell.name in found]
     if not names:
         return "Not trained yet."
-    common = set.intersection(*(set(found[name]) for name in names))
+    common = [one for one in set.intersection(*(set(found[name]) for name in names)) if not one.endswith(CONSTANT)]
     order = sorted(sorted(common), key=lambda entry: fmean(min(10.0, found[name][entry].distance[0]) for name in names))
     titles = [cell.fleet_name for cell in cells if cell.name in found]
     rows = [[entry, *(_near(found[name][entry]) for name in names)] for entry in order]
@@ -102,19 +140,38 @@ EXACT = {
     "asgrad, waiting for 5": 1.0,
 }
 """Entries whose limit is known: the clients' weights in it are their speeds to this power."""
+STEADY_LIMITS = {"fedbuff": 1.0, "fedbuff, planned": 0.5}
+"""The same for entries with local steps, whose step size has to be constant for it."""
 
 
 def exact_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     """Return where entries would settle with small steps and much time, beside where they ended."""
-    from apart import settles
-
     cells = [cell for cell in cells if cell.name in found]
     rows = []
     for entry, power in EXACT.items():
-        limits = [f"{settles(cell.fleet.rate[cell.fleet.group_of_client], power):.2f}" for cell in cells]
+        limits = _limits(cells, power)
         ended = [_near(found[cell.name][entry]) for cell in cells]
         rows += [[f"{entry}: exact", *limits], [f"{entry}: trained", *ended]]
     return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
+
+
+def steady_table(found: Outcomes, cells: Sequence[Cell]) -> str:
+    """Return where methods with local steps ended with a step size that falls to zero, and with a constant one."""
+    cells = [cell for cell in cells if all(one.name in found.get(cell.name, {}) for one in STEADY)]
+    rows = []
+    for one in STEADY:
+        entry = one.name.removesuffix(CONSTANT)
+        if entry in STEADY_LIMITS:
+            rows.append([f"{entry}: exact", *_limits(cells, STEADY_LIMITS[entry])])
+        rows.append([f"{entry}: constant step", *(_near(found[cell.name][one.name]) for cell in cells)])
+        rows.append([f"{entry}: falling step", *(_near(found[cell.name][entry]) for cell in cells)])
+    return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
+
+
+def _limits(cells: Sequence[Cell], power: float) -> list[str]:
+    from apart import settles
+
+    return [f"{settles(cell.fleet.rate[cell.fleet.group_of_client], power):.2f}" for cell in cells]
 
 
 def _near(one: Outcome) -> str:
@@ -133,8 +190,9 @@ def _on_images(cell: Cell, mine: dict[str, Outcome]) -> str:
     rows = []
     for one in sorted(mine.values(), key=lambda one: one.loss):
         step = f"{one.step_size:g}" + ("*" if one.edge else "")
-        facts = (_percent(one.accuracy), _percent(one.worst), f"{one.updates:,.0f}", step)
-        rows.append([one.entry, f"{one.loss:.2f}", *facts])
+        accuracy = f"{_percent(one.accuracy)} ± {100 * _error(one.accuracies):.1f}%"
+        facts = (accuracy, _percent(one.worst), f"{one.updates:,.0f}", step)
+        rows.append([one.entry, f"{one.loss:.2f} ± {_error(one.losses):.2f}", *facts])
     return _table(head, rows)
 
 
@@ -152,12 +210,16 @@ def predictions_table(found: Outcomes, cells: Sequence[Cell], small: Sequence[Ce
         if cell.name not in found or not all(name in found for name in like):
             continue
         mine = found[cell.name]
-        expected = [_geometric(over_best(found, name, entry) for name in like) for entry in mine]
+        expected = [mean_over_best(found, like, entry) for entry in mine]
         losses = spearmanr(expected, [one.loss for one in mine.values()]).statistic
         accuracies = spearmanr(expected, [-one.accuracy for one in mine.values()]).statistic
         rows.append([FLEETS[cell.fleet_name], f"{losses:.2f}", f"{accuracies:.2f}"])
     head = ["fleet", "rank correlation, by loss", "by accuracy"]
     return _table(head, rows) if rows else "Not trained yet."
+
+
+def _error(values: Sequence[float]) -> float:
+    return stdev(values) / sqrt(len(values))
 
 
 def _percent(share: float) -> str:

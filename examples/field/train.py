@@ -1,6 +1,9 @@
-"""Train the entries of a cell: one comparison per cell, which goes on where it stopped."""
+"""Train entries in a cell: one comparison per entry, which goes on where it stopped.
 
-from collections.abc import Sequence
+Every entry has a folder of its own, so that a cell can grow by entries: what is there is neither trained again nor in
+the way of another one.
+"""
+
 from pathlib import Path
 
 from cells import Cell
@@ -10,16 +13,16 @@ import sojourn
 from sojourn.experiments.results import Comparison
 
 
-def trained(cell: Cell, mine: Sequence[Entry], home: Path, jobs: int | None) -> Comparison:
-    """Tune and train the entries of a cell that have not ended; each gets the same number of trials."""
+def trained(cell: Cell, one: Entry, home: Path, jobs: int | None) -> Comparison:
+    """Tune and train an entry in a cell, unless it is there already."""
     work = cell.work
     return sojourn.compare(
         cell.fleet,
-        {one.name: one.spec(cell) for one in mine},
+        {one.name: one.spec(cell)},
         seeds=work.seeds,
-        step_sizes=work.step_sizes,
+        step_sizes=one.step_sizes(cell),
         tuning={"seeds": 1, "holdout": work.holdout, "extensions": work.extensions},
-        folder=home / cell.name,
+        folder=one.folder(home, cell),
         jobs=jobs,
         **cell.keys(),
     )

@@ -111,7 +111,9 @@ class Pretended:
 
     def _finish(self, client: int, offer: Offer, until: float) -> None:
         name, federation = offer.name, self.federation
-        task = Task(client, name.nth, offer.step, offer.params, offer.stats, offer.step_size, offer.steps)
+        task = Task(
+            client, name.nth, offer.step, offer.params, offer.stats, offer.step_size, offer.steps, offer.version
+        )
         took = federation.times(client, name.nth)
         update = Arrived(name, federation.worker.compute(task), took, took, until)
         self.happen(max(0.0, until - federation.clock), update)
