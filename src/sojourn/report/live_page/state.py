@@ -70,7 +70,16 @@ class State:
         return found
 
     def look(self) -> dict[str, Any]:
-        """Look at the run, and return the message about now."""
+        """Look at the run until all that is new has been seen, and return the message about now."""
+        while (seen := self._taken()).more:
+            pass
+        found: dict[str, Any] = plain(self._message(seen))
+        return found
+
+    # what is new
+
+    def _taken(self) -> Look:
+        """Take note of what one look says."""
         seen = self.watched.look()
         if seen.anew:
             self._begin()
@@ -81,10 +90,7 @@ class State:
             self._judged.add(row["time"], row)
             self._last = row
         self._events.extend(map(self._event, seen.log))
-        found: dict[str, Any] = plain(self._message(seen))
-        return found
-
-    # what is new
+        return seen
 
     def _take_names(self, seen: Look) -> None:
         for number, name in seen.names.items():
