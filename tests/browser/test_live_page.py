@@ -106,6 +106,24 @@ def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visi
     assert page.locator("#connection").is_hidden()
 
 
+def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
+    _, dashboard = watched
+    page = visit(dashboard.address)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="100 updates").wait_for()
+    assert page.locator("#clients tr").count() == 0  # nothing is made that nobody reads
+    page.locator("#clients-each summary").focus()
+    page.keyboard.press("Enter")
+    rows = page.locator("#clients tbody tr")
+    rows.first.wait_for()
+    said = [row.split("\t") for row in rows.all_inner_texts()]
+    assert said[0] == ["fast-0", "fast", "yes", "1", "1"]
+    assert said[4] == ["slow-4", "slow", "no", "0", "0"]
+    page.locator("#clients-each summary").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#clients").is_hidden()
+
+
 @pytest.mark.slow
 def test_a_reader_who_comes_back_need_not_give_the_token_again(visit, watched):
     run, dashboard = watched

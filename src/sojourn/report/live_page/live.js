@@ -165,6 +165,7 @@
       ask("stop");
     }
   });
+  $("clients-each").addEventListener("toggle", () => { if (pages.about && pages.now) Tables.clients(pages.about, pages.now); });
   const again = () => { Charts.again(); Network.again(); };
   $("theme").addEventListener("click", again);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
