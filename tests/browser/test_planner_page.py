@@ -255,6 +255,12 @@ def test_of_several_dropped_files_the_newest_counts(visit, server, tmp_path):
     assert page.get_by_label("name of group 1").input_value() == "late"
 
 
+def test_the_advised_command_has_the_budget_of_the_page(visit, server):
+    page = opened(visit, server)
+    page.fill("#time", "90s")
+    page.locator("code", has_text="sojourn train fleet.csv --plan plan.json --time 90").wait_for()
+
+
 def test_the_static_page_gives_the_answers_of_the_server(visit, static, tmp_path):
     page = visit(static)
     page.locator("#numbers td").first.wait_for()

@@ -95,6 +95,7 @@
       ["expected loss, relative", lossShort(loss), "1", loss.ratio === null ? "–" : `×\u00a0${number(loss.ratio, 2)}`],
     ], `${number(answer.clients)} clients; the ratio is yours to recommended`);
     $("answer").textContent = sentence(answer);
+    for (const one of document.querySelectorAll(".budget")) one.textContent = String(answer.time);
     $("notes").replaceChildren(...answer.notes.map(one => element("p", one, one.startsWith("Warning") ? "note" : "quiet")));
     pictures(answer);
     differences(answer);
