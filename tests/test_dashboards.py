@@ -105,7 +105,11 @@ def test_a_port_that_is_taken_is_refused_before_any_work(trained, tmp_path):
 def test_several_seeds_have_no_single_page(tmp_path):
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,rate\nall,2,1\n")
-    said = CliRunner().invoke(app, ["train", str(fleet), "--steps", "5", "--seeds", "2", "--dashboard", "0"])
+    words = ["train", str(fleet), "--steps", "5", "--out", str(tmp_path / "run"), "--seeds", "2"]
+    said = CliRunner().invoke(app, [*words, "--dashboard", "0"])
+    assert "shows one run" in str(said.exception)
+    assert CliRunner().invoke(app, words).exit_code == 0
+    said = CliRunner().invoke(app, ["train", "--resume", "--out", str(tmp_path / "run"), "--dashboard", "0"])
     assert "shows one run" in str(said.exception)
 
 

@@ -61,3 +61,18 @@ def test_records_are_given_whole_and_up_to_a_number(tmp_path):
     assert tail.records()["client"].tolist() == [2]
     path.write_bytes(rows)
     assert tail.records()["client"].tolist() == [3]
+
+
+def test_a_long_file_is_read_in_pieces_and_a_tail_says_when_there_are_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("sojourn.tails.PIECE", 10)
+    path = tmp_path / "file"
+    path.write_text("one\ntwo\nthree\nfour\n")
+    tail, found, more = LineTail(path), [], []
+    while not more or more[-1]:
+        found += tail.lines()
+        more.append(tail.more)
+    assert found == ["one", "two", "three", "four"]
+    assert more == [True, True, False]
+    path.write_text("a line that is longer than a piece")
+    assert tail.lines() == []
+    assert not tail.more

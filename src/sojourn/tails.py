@@ -3,7 +3,8 @@
 import csv
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,35 @@ PIECE = 2**26  # bytes that are read at once
 
 
 class Tail:
-    """The new bytes of a file. `anew` says that it was cut or replaced: then it begins again from the start."""
+    """The new bytes of a file, a piece at a time; `more` says that there may be another piece.
+
+    `anew` says that the file was cut or replaced: then it begins again from the start.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path, self._at, self._file, self.anew = path, 0, -1, False
+        self.path, self._at, self._file, self.anew, self.more = path, 0, -1, False, False
 
     def read(self, whole: int = 1, until: int | None = None) -> bytes:
         """Return what is new, in multiples of `whole` bytes, up to byte `until` of the file."""
-        self.anew = False
+        self.anew = self.more = False
         try:
             with self.path.open("rb") as file:
                 self._notice(file)
                 file.seek(self._at)
-                wanted = PIECE if until is None else min(PIECE, until - self._at)
+                piece = max(PIECE // whole, 1) * whole
+                wanted = piece if until is None else min(piece, until - self._at)
                 found = file.read(max(0, wanted // whole * whole))
         except FileNotFoundError:
             self.anew, self._at = self._at > 0, 0
             return b""
+        self.more = len(found) == piece
         found = found[: len(found) // whole * whole]
         self._at += len(found)
         return found
+
+    def rewind(self) -> None:
+        """Read everything again from the start the next time."""
+        self._at = 0
 
     def back(self, many: int) -> None:
         """Read the last so many bytes again the next time."""
@@ -54,6 +64,7 @@ class LineTail(Tail):
         found = self.read()
         whole, _, rest = found.rpartition(b"\n")
         self.back(len(rest))
+        self.more = self.more and bool(whole)  # a line longer than a piece has not ended yet
         return whole.decode("utf-8", "replace").split("\n") if whole else []
 
 
@@ -82,6 +93,11 @@ class MetricsTail(LineTail):
         super().__init__(path)
         self._columns: list[str] = []
 
+    def rewind(self) -> None:
+        """Read everything again, the line with the columns first."""
+        super().rewind()
+        self._columns = []
+
     def rows(self) -> list[dict[str, float]]:
         """Return the new rows; lines that are none are left out."""
         lines = self.lines()
@@ -106,3 +122,43 @@ class RowTail(Tail):
         """Return the new records, or those before the one with the number `until`."""
         size = self._kind.itemsize
         return np.frombuffer(self.read(size, None if until is None else until * size), self._kind)
+
+
+class RunTails:
+    """The files of a live run, which belong together: rows of tasks, evaluations, and the log.
+
+    When a crash has undone some of them, and after a look that failed, all are read again from the start: what was told
+    before is to be forgotten as a whole, since nobody can tell which part of it still holds.
+    """
+
+    def __init__(self, rows: RowTail, metrics: MetricsTail, log: LogTail) -> None:
+        self._rows, self._metrics, self._log = rows, metrics, log
+        self._anew = True
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be another piece, to be read at once."""
+        return self._rows.more or self._metrics.more or self._log.more
+
+    @contextmanager
+    def new(self, until: int | None = None) -> Iterator[tuple[Any, Any, Any, bool]]:
+        """Give the new rows (those before number `until`), evaluations and entries, and whether they begin anew.
+
+        What is given counts as read when the block ends without an error.
+        """
+        anew, self._anew = self._anew, True
+        found = self._read(until, anew)
+        if not anew and self._undone(found[2]):
+            anew, found = True, self._read(until, True)
+        yield *found, anew
+        self._anew = False
+
+    def _read(self, until: int | None, anew: bool) -> tuple[Any, Any, Any]:
+        if anew:
+            for tail in (self._rows, self._metrics, self._log):
+                tail.rewind()
+        return self._rows.records(until), self._metrics.rows(), self._log.entries()
+
+    def _undone(self, entries: list[Mapping[str, Any]]) -> bool:
+        """Whether a file was cut; one that was cut and has grown since is known by the log alone."""
+        return self._rows.anew or self._metrics.anew or any(entry["what"] == "resumed" for entry in entries)

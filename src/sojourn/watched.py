@@ -111,7 +111,9 @@ class Look:
     faults: Mapping[str, int] = field(default_factory=dict)
     """What went wrong so far, by kind."""
     anew: bool = False
-    """Whether everything that was told before is to be forgotten, since a crash has undone some of it."""
+    """Whether everything that was told before is to be forgotten, since this begins from the start again."""
+    more: bool = False
+    """Whether there is more that is new than this look could hold, so that another one is wanted at once."""
 
 
 class Controls(Protocol):

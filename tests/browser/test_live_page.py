@@ -91,6 +91,39 @@ def test_a_wrong_token_is_refused_and_the_right_one_shows_the_run(visit, watched
     assert page.url == dashboard.address
 
 
+@pytest.mark.parametrize(("status", "why"), [(503, "Service Unavailable"), (429, "there were too many wrong tokens")])
+def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visit, watched, status, why):
+    _, dashboard = watched
+    page = visit(dashboard.address)
+    visit.expect_errors(str(status))
+    page.route("**/api/events", lambda route: route.fulfill(status=status, body=why, headers={"Retry-After": "1"}))
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#connection", has_text=f"({why}), trying again").wait_for()
+    assert page.inner_text("#refusal") == ""
+    page.unroute("**/api/events")
+    page.locator("#answer", has_text="100 updates").wait_for()
+    assert page.locator("#door").is_hidden()
+    assert page.locator("#connection").is_hidden()
+
+
+def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
+    _, dashboard = watched
+    page = visit(dashboard.address)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="100 updates").wait_for()
+    assert page.locator("#clients tr").count() == 0  # nothing is made that nobody reads
+    page.locator("#clients-each summary").focus()
+    page.keyboard.press("Enter")
+    rows = page.locator("#clients tbody tr")
+    rows.first.wait_for()
+    said = [row.split("\t") for row in rows.all_inner_texts()]
+    assert said[0] == ["fast-0", "fast", "yes", "1", "1"]
+    assert said[4] == ["slow-4", "slow", "no", "0", "0"]
+    page.locator("#clients-each summary").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#clients").is_hidden()
+
+
 @pytest.mark.slow
 def test_a_reader_who_comes_back_need_not_give_the_token_again(visit, watched):
     run, dashboard = watched

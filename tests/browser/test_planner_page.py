@@ -193,6 +193,74 @@ def test_a_server_that_has_gone_is_said(visit):
     )
 
 
+def test_everything_that_waits_for_a_token_goes_on_with_it(visit):
+    serving = served(FLEET, "mine", TOKEN).start()
+    page = opened(visit, serving)
+    visit.expect_errors("401", "ERR_")
+    serving.stop()
+    other = Token("u" * 43, TOKEN.file)
+    with served(FLEET, "mine", other, serving.port):
+        page.select_option("#cap", "2")
+        page.locator("#refusal", has_text="this is not the token").wait_for()
+        page.click("#download")
+        assert "this is not the token" in page.inner_text("#refusal")
+        page.fill("#token", other.value)
+        with page.expect_download():
+            page.keyboard.press("Enter")
+        shows(page, cap=2, correction=0.0)
+        page.select_option("#cap", "3")
+        shows(page, cap=3, correction=0.0)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visit, server, status):
+    page = opened(visit, server)
+    visit.expect_errors("401", str(status))
+    page.route("**/api/answer", lambda route: route.fulfill(status=status, body="busy", headers={"Retry-After": "1"}))
+    page.select_option("#cap", "3")
+    page.locator("#connection", has_text="(busy), trying again").wait_for()
+    assert page.locator("#door").is_hidden()
+    page.unroute("**/api/answer")
+    shows(page, cap=3, correction=0.0)
+    page.locator("#connection").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("away", "does not answer"), ("failing", "could not answer that"), ("folder", "cannot be read")]
+)
+def test_a_dropped_file_that_cannot_be_taken_gets_a_sentence(visit, server, fault, said, tmp_path):
+    page = opened(visit, server)
+    visit.expect_errors("401", "ERR_", "500")
+    if fault == "folder":  # a browser gives a folder as a file that cannot be read
+        page.evaluate("void (File.prototype.text = () => Promise.reject(new Error('gone')))")
+    else:
+        page.route("**/api/read", lambda route: route.abort() if fault == "away" else route.fulfill(status=500))
+    (tmp_path / "fleet.csv").write_text("name,count,rate\na,5,1\n")
+    page.set_input_files("#file", tmp_path / "fleet.csv")
+    page.locator("#file-error", has_text=said).wait_for()
+
+
+def test_of_several_dropped_files_the_newest_counts(visit, server, tmp_path):
+    page = opened(visit, server)
+    held = []
+    page.route("**/api/read", lambda route: held.append(route) if not held else route.continue_())
+    for name in ("early", "late"):
+        (tmp_path / f"{name}.csv").write_text(f"name,count,rate\n{name},5,1\n")
+        with page.expect_request("**/api/read"):
+            page.set_input_files("#file", tmp_path / f"{name}.csv")
+    page.locator("#by-group td", has_text="late").wait_for(state="attached")
+    with page.expect_response("**/api/read"):
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    assert page.get_by_label("name of group 1").input_value() == "late"
+
+
+def test_the_advised_command_has_the_budget_of_the_page(visit, server):
+    page = opened(visit, server)
+    page.fill("#time", "90s")
+    page.locator("code", has_text="sojourn train fleet.csv --plan plan.json --time 90").wait_for()
+
+
 def test_the_static_page_gives_the_answers_of_the_server(visit, static, tmp_path):
     page = visit(static)
     page.locator("#numbers td").first.wait_for()

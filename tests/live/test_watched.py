@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from live.changing_fleet import Rarely, five_clients
-from sojourn import Trace
-from sojourn.errors import InvalidInput
+from sojourn import Trace, tails
+from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.live.journal import ROW
 from sojourn.live.watched_folder import WatchedFolder
 from sojourn.live.watched_run import WatchedRun
 from sojourn.report.live_page.state import State
@@ -76,17 +77,61 @@ def test_a_page_that_opens_late_sees_the_same_run_as_one_that_was_there_all_alon
     assert late["staleness"]["whole"] == there["staleness"]["whole"]
 
 
-def test_a_killed_run_that_is_resumed_is_read_anew(opened):
+def _as_told(state):
+    """What a page has of the past of a run, which another page that opens now must have too."""
+    now = state.look()
+    return {key: now[key] for key in ("updates", "history", "curves", "events")} | {"by": now["groups"]["updates"]}
+
+
+@pytest.mark.parametrize("evaluate_every", [1, 10, 10**9])  # cut are metrics.csv and rows.bin, or one of them, or none
+@pytest.mark.parametrize("rows_cut", [False, True])
+def test_a_killed_run_that_is_resumed_is_read_anew(tmp_path, evaluate_every, rows_cut):
+    opened = five_clients(tmp_path, steps=400, evaluate_every=evaluate_every)
     run = opened()
     with run:
-        _killed_at(run, 200)
-    state = State(WatchedFolder(run.folder))
-    assert 0 < state.look()["updates"] <= 200
+        _killed_at(run, 195)
+    if rows_cut:
+        with (run.folder / "rows.bin").open("ab") as file:
+            file.write(b"\0" * ROW.itemsize)  # a row whose commit did not come to its end
+    early, late = State(WatchedFolder(run.folder)), State(WatchedFolder(run.folder))
+    assert 0 < early.look()["updates"] <= 196
+    late.look()
     again = opened(resume=True)
     with again:
+        assert _as_told(early) == _as_told(State(WatchedFolder(run.folder)))
         again.run(threading.Event())
-    assert state.look()["updates"] == 400
-    assert State(WatchedFolder(run.folder)).look()["updates"] == 400
+    for state in (early, late):
+        found = _as_told(state)
+        assert found["updates"] == 400
+        assert found == _as_told(State(WatchedFolder(run.folder)))
+
+
+def test_what_a_failed_look_has_read_is_told_by_the_next_one(opened):
+    run, states = opened(), []
+
+    def watch(now):
+        if now.server.received == 100:
+            states.append(State(WatchedFolder(run.folder)))
+            states[0].look()
+        if now.server.received == 300:
+            (run.folder / "checkpoints").rename(run.folder / "away")
+            with pytest.raises(UnreadableFile):
+                states[0].look()
+            (run.folder / "away").rename(run.folder / "checkpoints")
+
+    with run:
+        run.run(threading.Event(), watch)
+    assert states[0].look()["updates"] == 400
+
+
+def test_a_run_that_is_longer_than_a_piece_is_told_whole_at_once(opened, monkeypatch):
+    run = opened()
+    with run:
+        run.run(threading.Event())
+    whole = _as_told(State(WatchedFolder(run.folder)))
+    monkeypatch.setattr(tails, "PIECE", 1000)
+    assert _as_told(State(WatchedFolder(run.folder))) == whole
+    assert whole["updates"] == 400
 
 
 def test_the_speeds_of_a_folder_are_those_that_the_run_itself_believes(opened):
@@ -100,6 +145,20 @@ def test_the_speeds_of_a_folder_are_those_that_the_run_itself_believes(opened):
     np.testing.assert_allclose(found.speeds.low, known.interval()[0])
     assert found.state in ("killed", "running")  # its files are a moment old
     assert len(found.flying) == 5
+
+
+def test_clients_have_the_names_that_they_said_while_a_run_goes_on_and_afterwards(opened):
+    run, seen = opened(), []
+    run.loop.names = {"anna": 0, "<b>": 3}
+
+    def watch(now):
+        if now.server.received == 200 and not seen:
+            seen.extend([WatchedFolder(run.folder).look().names, WatchedRun(run, threading.Event()).look().names])
+
+    with run:
+        run.run(threading.Event(), watch)
+    seen.append(WatchedFolder(run.folder).look().names)
+    assert seen == [{0: "anna", 3: "<b>"}] * 3
 
 
 def test_a_folder_without_a_live_run_is_refused_in_a_sentence(tmp_path):

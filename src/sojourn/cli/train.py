@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEEDS = "seeds.json"
 MOST_SEEDS = 2**20  # bytes of the list of seeds
+ONE_RUN = "--dashboard shows one run, got several seeds; call sojourn dashboard with the folder of a seed"
 NOT_TUNED = ("step_size", "holdout", "judged_on", "evaluate_every", "seed")  # keys that a tuning decides
 PICTURES = tuple(
     f"{name}.{kind}"
@@ -88,13 +89,15 @@ def train(
         raise SojournError("training needs PyTorch, which is not installed; pip install 'sojourn[train]'")
     check_port(dashboard)
     if dashboard is not None and seeds is not None:
-        raise InvalidInput("--dashboard shows one run, got --seeds; call sojourn dashboard with the folder of a seed")
+        raise InvalidInput(ONE_RUN)
     between = check_pace(None, checkpoint_seconds)
     drawn, alone = pictures_in(pictures, out), singly(figure)
     many = None if seeds is None else whole("seeds", seeds)
     check_folder(out)
     no_links(out, SEEDS, *(path.name for path in out.glob("seed-*")), *PICTURES)
     configs, several = _configs(config, given, many, out, resume, trust)
+    if dashboard is not None and several:  # as the folder says that is resumed
+        raise InvalidInput(ONE_RUN)
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
     if tune:

@@ -15,7 +15,7 @@ from sojourn.learning.run.run_config import facts_of
 from sojourn.live.folder_view import PAUSE, TRIES, Manifest, state_of
 from sojourn.live.journal import CHECKPOINTS, ROW, ROWS
 from sojourn.live.speeds import Speeds as Learnt
-from sojourn.tails import LogTail, MetricsTail, RowTail
+from sojourn.tails import LogTail, MetricsTail, RowTail, RunTails
 from sojourn.trace import scan
 from sojourn.types import Flags
 from sojourn.watched import ENDED, PAUSED, RUNNING, Look, Promise, Speeds
@@ -33,8 +33,8 @@ class WatchedFolder:
         no_links(self.folder)
         if not (self.folder / "config.json").exists() or not (self.folder / ROWS).exists():
             raise InvalidInput(f"{folder} holds no live run; name the folder of one, as sojourn live makes it")
-        self._rows = RowTail(self.folder / ROWS, ROW)
-        self._metrics, self._log = MetricsTail(self.folder / "metrics.csv"), LogTail(self.folder / "log.jsonl")
+        metrics, log = MetricsTail(self.folder / "metrics.csv"), LogTail(self.folder / "log.jsonl")
+        self._files = RunTails(RowTail(self.folder / ROWS, ROW), metrics, log)
         self._last: Mapping[str, Any] = {}  # the last entry of the log
         self._paused = False
         self._present: set[int] = set()
@@ -45,28 +45,28 @@ class WatchedFolder:
 
     def look(self) -> Look:
         """Look at the folder; a file that the server replaces meanwhile is read again."""
-        rows, metrics, log = self._rows.records(), self._metrics.rows(), self._log.entries()
-        anew = self._rows.anew or self._metrics.anew
-        for entry in log:
-            self._note(entry)
         facts = self._facts()
-        state = self._state(facts)
-        flying = facts["flying"] if state != ENDED else NOTHING
-        return Look(
-            state,
-            max(facts["time"], float(rows["applied_at"].max(initial=0.0))),
-            rows,
-            flying,
-            np.ones(len(flying), np.bool_),
-            metrics,
-            log,
-            [Promise.of(one) for one in facts["plans"]] or self._first,
-            self._there(state),
-            {int(number): str(name) for name, number in facts["names"].items()},
-            self._speeds(facts.get("speeds")),
-            facts["faults"],
-            anew,
-        )
+        with self._files.new() as (rows, metrics, log, anew):
+            for entry in log:
+                self._note(entry)
+            state = self._state(facts)
+            flying = facts["flying"] if state != ENDED else NOTHING
+            return Look(
+                state,
+                max(facts["time"], float(rows["applied_at"].max(initial=0.0))),
+                rows,
+                flying,
+                np.ones(len(flying), np.bool_),
+                metrics,
+                log,
+                [Promise.of(one) for one in facts["plans"]] or self._first,
+                self._there(state),
+                {int(number): str(name) for name, number in facts["names"].items()},
+                self._speeds(facts.get("speeds")),
+                facts["faults"],
+                anew,
+                self._files.more,
+            )
 
     def _facts(self) -> dict[str, Any]:
         """Return what the last commit says, or the trace of a run that has ended."""

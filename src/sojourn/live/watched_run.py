@@ -15,7 +15,7 @@ from sojourn.live.controls import Controls
 from sojourn.live.flying import waiting
 from sojourn.live.journal import ROW
 from sojourn.live.run import LiveRun, told_of
-from sojourn.tails import LogTail, MetricsTail, RowTail
+from sojourn.tails import LogTail, MetricsTail, RowTail, RunTails
 from sojourn.watched import ENDED, PAUSED, RUNNING, STOPPED, Look, Promise, Speeds
 
 
@@ -26,8 +26,8 @@ class WatchedRun:
         self._run = run
         self.controls: Controls = run.loop.controls
         self.controls.stopping = stop
-        self._rows = RowTail(run.journal.path, ROW)
-        self._metrics, self._log = MetricsTail(run.metrics.path), LogTail(run.log.path)
+        rows, metrics, log = RowTail(run.journal.path, ROW), MetricsTail(run.metrics.path), LogTail(run.log.path)
+        self._files = RunTails(rows, metrics, log)
         built = run.built
         given = built.setting.fleet if told_of(built).known else None
         policy = Known(built.setting.fleet, built.setting.plan, built.scenario, given)
@@ -38,21 +38,23 @@ class WatchedRun:
         """Look at the run."""
         run, loop, state = self._run, self._run.loop, self._state()
         flying = [] if state == ENDED else list(loop.pending.values())
-        log = self._log.entries()
-        return Look(
-            state,
-            loop.now if loop.server.received or flying else 0.0,
-            self._rows.records(run.journal.rows),
-            np.array([one.name.client for one in flying], np.int64),
-            np.array([not waiting(one) for one in flying], np.bool_),
-            self._metrics.rows(),
-            log,
-            [Promise.of(one) for one in list(loop.plans)] or self._first,
-            loop.chooser.present.copy(),
-            {number: name for name, number in dict(loop.names).items()},
-            self._speeds(),
-            dict(loop.faults.counts),
-        )
+        with self._files.new(run.journal.rows) as (rows, metrics, log, anew):
+            return Look(
+                state,
+                loop.now if loop.server.received or flying else 0.0,
+                rows,
+                np.array([one.name.client for one in flying], np.int64),
+                np.array([not waiting(one) for one in flying], np.bool_),
+                metrics,
+                log,
+                [Promise.of(one) for one in list(loop.plans)] or self._first,
+                loop.chooser.present.copy(),
+                {number: name for name, number in dict(loop.names).items()},
+                self._speeds(),
+                dict(loop.faults.counts),
+                anew,
+                self._files.more,
+            )
 
     def _state(self) -> str:
         if (self._run.folder / "summary.json").exists():

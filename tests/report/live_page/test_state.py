@@ -6,7 +6,7 @@ import pytest
 from report.live_page.pretended_run import Run
 from sojourn.report.live_page.history import BINS, POINTS, Bins, Curve
 from sojourn.report.live_page.speeds import FEW_CLIENTS, Learnt
-from sojourn.report.live_page.state import EVENTS, MOST_CLIENTS, PLANS, State
+from sojourn.report.live_page.state import EVENTS, MOST_CLIENTS, MOST_RECENT, PLANS, State
 
 
 def test_staleness_and_throughput_stand_beside_what_the_plan_promises():
@@ -30,6 +30,15 @@ def test_now_is_the_last_200_updates_of_a_simulated_run():
     now = State(run).look()
     assert now["staleness"]["now"] == 8.0
     assert now["throughput"]["now"] == pytest.approx(200 / 99.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_now_is_right_also_where_more_updates_count_than_are_remembered(live):
+    run = Run(live=live).happens(20.0, 20_000).happens(25.0, 75_000)
+    run.plans = [run.plans[0]._replace(concurrency=60_000)]
+    now = State(run).look()
+    assert now["throughput"]["now"] == pytest.approx(3000.0, rel=1e-3)
+    assert now["last"] == MOST_RECENT
 
 
 def test_a_paused_run_has_no_throughput_once_nothing_is_in_flight_although_its_clock_stands_still():

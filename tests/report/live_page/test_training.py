@@ -1,12 +1,13 @@
 """Simulated training on the live page: the trace is there from the beginning, the metrics say how far it has come."""
 
+import os
 import shutil
 
 import numpy as np
 import pytest
 
 from sojourn import Fleet, Plan, Trace, train
-from sojourn.errors import InvalidInput
+from sojourn.errors import InvalidInput, UnreadableFile
 from sojourn.report.live_page.state import State
 from sojourn.report.live_page.training import WatchedTraining
 
@@ -77,6 +78,49 @@ def test_a_run_that_is_replaced_is_shown_from_its_beginning(half):
     assert state.look()["updates"] == 100
     (folder / "metrics.csv").write_text("".join(lines[:3]))
     assert state.look()["updates"] == 20
+
+
+def test_a_trace_that_is_replaced_takes_no_evaluations_away(half):
+    folder, _ = half
+    state = State(WatchedTraining(folder))
+    before = state.look()
+    os.utime(folder / "trace.parquet", (1.0, 1.0))
+    now = state.look()
+    assert (now["updates"], now["curves"]) == (before["updates"], before["curves"])
+
+
+@pytest.mark.parametrize("fails", ["_state", "_read_trace", "_flying"])
+def test_what_a_failed_look_has_read_is_told_by_the_next_one(half, monkeypatch, fails):
+    folder, lines = half
+    watched = WatchedTraining(folder)
+    state = State(watched)
+    state.look()
+    with (folder / "metrics.csv").open("a") as file:
+        file.write("".join(lines[7:10]))
+
+    def failing():
+        raise OSError("a disk that is away for a moment")
+
+    with monkeypatch.context() as away:
+        away.setattr(watched, fails, failing)
+        with pytest.raises(OSError, match="away"):
+            state.look()
+    now = state.look()
+    assert now["updates"] == 160
+    assert now["curves"] == State(WatchedTraining(folder)).look()["curves"]
+
+
+def test_a_trace_that_could_not_be_read_is_read_again(half):
+    folder, _ = half
+    state = State(WatchedTraining(folder))
+    trace = (folder / "trace.parquet").read_bytes()
+    (folder / "trace.parquet").write_bytes(trace[:100])
+    os.utime(folder / "trace.parquet", (1.0, 1.0))
+    with pytest.raises(UnreadableFile):
+        state.look()
+    (folder / "trace.parquet").write_bytes(trace)
+    os.utime(folder / "trace.parquet", (1.0, 1.0))
+    assert state.look()["updates"] == 100
 
 
 def test_without_its_fleet_the_clients_of_the_trace_are_one_group(trained, tmp_path):

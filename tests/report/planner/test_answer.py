@@ -135,6 +135,9 @@ NONSENSE = [
     ({"groups": None}, "fleet", "must be a list"),
     ({"groups": [{**ROW, "rate": -1}]}, "fleet", "rate of group 'a' must be positive"),
     ({"groups": [{**ROW, "count": 0}]}, "fleet", "count of group 'a' must be at least 1"),
+    ({"groups": [{**ROW, "rate": 1e308}]}, "fleet", "rate of group 'a' must be from 1e-12 to 1e+12 per second"),
+    ({"groups": [{**ROW, "rate": "1e-307"}, {**ROW, "name": "b"}]}, "fleet", "rate of group 'a' must be from"),
+    ({"groups": [{**ROW, "uplink_rate": 1e300}]}, "fleet", "uplink_rate of group 'a' must be from"),
     ({"groups": [{**ROW, "rate": "fast"}]}, "fleet", "row 1: rate must be a number, got 'fast'"),
     ({"groups": [{**ROW, "law": "os:system"}]}, "fleet", "row 1"),
     ({"groups": [{**ROW, "law": [1]}]}, "fleet", "row 1: law must be"),
@@ -153,6 +156,34 @@ def test_nonsense_gets_one_sentence_and_its_field(changes, field, said):
     assert found["field"] == field
     assert said in found["error"]
     assert "\n" not in found["error"]
+
+
+@pytest.mark.parametrize("lowest", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("sampling", ["uniform", "speed"])
+@pytest.mark.parametrize("cap", [None, 1])
+@pytest.mark.filterwarnings("error")
+def test_answers_are_numbers_up_to_the_limits_of_rates(lowest, sampling, cap):
+    groups = [{"name": "a", "count": 9, "rate": 1e12}, {"name": "b", "count": 3, "rate": lowest}]
+    for time in ({}, {"time": 1e-3}, {"time": 1e10}):
+        question = {"groups": groups, "cap": cap, "sampling": sampling, **time}
+        found = answer(question)
+        assert "error" not in found
+        json.dumps(found, allow_nan=False)
+        json.dumps(json.loads(plan_text(question)), allow_nan=False)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_never_answered(monkeypatch, bad):
+    monkeypatch.setattr("sojourn.report.planner.answer.answered", lambda _: {"yours": {"by_group": [{"share": bad}]}})
+    found = answer(asked())
+    assert found["field"] == "fleet"
+    assert "beyond what numbers can hold" in found["error"]
+    plan = sj.Plan.uniform(FLEET, 3)
+    monkeypatch.setattr(
+        "sojourn.report.planner.answer.promised", lambda *_: replace(plan, promises={"throughput": bad})
+    )
+    with pytest.raises(sj.InvalidInput, match="beyond what numbers can hold"):
+        plan_text(asked())
 
 
 @pytest.mark.parametrize("asked", [None, 3, [], "x", {"groups": {}}])

@@ -31,5 +31,5 @@ ROUTES = [Route("/", hello), Route("/secret", secret, methods=["GET", "POST"]), 
 app = Starlette(routes=ROUTES)
 
 
-def gate() -> Gate:
-    return Gate(app, PORT, TOKEN, POLICY)
+def gate(port: int = PORT) -> Gate:
+    return Gate(app, port, TOKEN, POLICY)

@@ -46,6 +46,15 @@ def test_localhost_is_a_name_of_this_page(asked):
     assert asked("GET", "/secret", {**RIGHT, "Host": f"localhost:{PORT}"}).status == 200
 
 
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_at_port_80_names_come_without_a_port(name):
+    mine = {**RIGHT, "Host": name, "Origin": f"http://{name}"}
+    assert ask(gate(80), "POST", "/secret", mine).status == 200
+    assert ask(gate(80), "POST", "/secret", {**mine, "Origin": "http://evil.example"}).status == 403
+    assert ask(gate(80), "GET", "/secret", {**RIGHT, "Host": "evil.example"}).status == 421
+    assert ask(gate(), "POST", "/secret", mine).status == 421
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8001", f"http://localhost:{PORT}"])
 def test_a_foreign_origin_is_refused_even_with_the_token(asked, origin):
     assert asked("GET", "/secret", {**RIGHT, "Origin": origin}).status == 403

@@ -1,15 +1,17 @@
 import asyncio
 import http.client
 import logging
+import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
 from report.web.a_page import POLICY, TOKEN, app
 from sojourn.errors import InvalidInput
-from sojourn.report.web import serving
+from sojourn.report.web import connection, serving
 from sojourn.report.web.serving import Serving, listening
 
 
@@ -31,6 +33,25 @@ def test_a_page_is_served_on_this_machine_alone_and_its_port_is_free_afterwards(
         assert _asked(page.port, "/secret", Authorization=f"Bearer {TOKEN.value}") == (200, "secret")
         assert _asked(page.port, "/", Host="evil.example")[0] == 421
     listening(page.port).close()
+
+
+def test_a_connection_on_which_nothing_is_asked_is_closed_and_one_that_waits_for_its_answer_is_not(monkeypatch):
+    monkeypatch.setattr(connection, "HEAD", 0.2)
+    closed = threading.Event()
+
+    async def slow(scope, receive, send):
+        while not closed.is_set():
+            await asyncio.sleep(0.01)
+        await app(scope, receive, send)
+
+    with Serving(slow, TOKEN, POLICY) as page, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(_asked, page.port, "/secret", Authorization=f"Bearer {TOKEN.value}")
+        for said in (b"", b"GET / HTTP/1.1\r\nHost: 127"):
+            with socket.create_connection(("127.0.0.1", page.port), timeout=60) as idle:
+                idle.sendall(said)
+                assert idle.recv(100) == b""
+        closed.set()
+        assert answer.result(60) == (200, "secret")
 
 
 def test_an_interrupt_while_it_starts_leaves_neither_thread_nor_port(monkeypatch):

@@ -3,7 +3,7 @@
 (() => {
   const $ = id => document.getElementById(id), KEY = "sojourn-token";
   const pages = { about: null, now: null, over: false };
-  let token = null, tries = 0, reading = null;
+  let token = null, tries = 0, reading = null, timer = null;
   try { token = sessionStorage.getItem(KEY); } catch { /* kept in memory alone */ }
 
   function door(why) {
@@ -19,17 +19,18 @@
 
   function headers() { return { Authorization: `Bearer ${token}` }; }
 
+  // Only a wrong token is for the reader to mend. Whatever else the server refuses for is asked again with the same one.
   async function refused(answer) {
     const why = (await answer.text()).trim();
-    if (answer.status === 401) {
-      token = null;
-      try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
-    }
+    if (answer.status !== 401) return later(`The server cannot answer now (${why}), trying again.`, answer);
+    token = null;
+    try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
     say("");
     door(`${why}.`);
   }
 
   async function connect() {
+    clearTimeout(timer);
     const mine = reading = new AbortController();
     try {
       const answer = await fetch("/api/events", { headers: headers(), signal: mine.signal, cache: "no-store" });
@@ -48,14 +49,16 @@
 
   function lost() {
     const ended = pages.now && pages.now.state === "ended";
-    if (ended && pages.over) {
-      say("The server has gone, since the run has ended. This is how it ended.");
-      return;
-    }
+    if (ended && pages.over) say("The server has gone, since the run has ended. This is how it ended.");
+    else later("Lost the connection to the server, trying again.");
+  }
+
+  function later(words, answer) {  // the server may say how many seconds to wait
     tries += 1;
-    say("Lost the connection to the server, trying again.");
+    say(words);
     setControls(null);
-    setTimeout(connect, Math.min(5000, 500 * tries));
+    const asked = 1000 * Number(answer && answer.headers.get("Retry-After")) || 0;
+    timer = setTimeout(connect, Math.max(asked, Math.min(5000, 500 * tries)));
   }
 
   async function read(reader) {
@@ -162,6 +165,7 @@
       ask("stop");
     }
   });
+  $("clients-each").addEventListener("toggle", () => { if (pages.about && pages.now) Tables.clients(pages.about, pages.now); });
   const again = () => { Charts.again(); Network.again(); };
   $("theme").addEventListener("click", again);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);

@@ -162,7 +162,7 @@ const Network = (() => {
     now = newNow;
     const waiting = now.groups.waiting.reduce((sum, one) => sum + one, 0);
     canvas.setAttribute("aria-label", `The network: a server and ${about.count} clients, of which ${now.present} are ` +
-      `there; ${now.flying} tasks are out, ${waiting} of them wait or are on the way. The table below has the numbers of each group.`);
+      `there; ${now.flying} tasks are out, ${waiting} of them wait or are on the way. The tables below have the numbers of each group${now.clients ? " and client" : ""}.`);
     draw();
   }
 

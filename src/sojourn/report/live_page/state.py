@@ -19,7 +19,7 @@ from sojourn.watched import ENDED, PAUSED, RUNNING, STOPPED, Look, Promise, Watc
 WINDOW = 30.0  # seconds over which "now" is measured in a live run
 LAST = 200  # updates over which "now" is measured in a simulated run; as many as are in flight, if these are more
 BEHIND = 0.3  # seconds by which the rows of a live run may lag behind its clock
-MOST_RECENT = 50_000  # updates that are remembered one by one
+MOST_RECENT = 50_000  # updates that are remembered one by one, so "now" is never measured over more
 MOST_CLIENTS = 2_000  # of which each is shown for itself
 EVENTS, PLANS = 60, 20  # newest ones that are shown
 JUDGED = ("accuracy", "test_loss", "train_loss")
@@ -70,7 +70,16 @@ class State:
         return found
 
     def look(self) -> dict[str, Any]:
-        """Look at the run, and return the message about now."""
+        """Look at the run until all that is new has been seen, and return the message about now."""
+        while (seen := self._taken()).more:
+            pass
+        found: dict[str, Any] = plain(self._message(seen))
+        return found
+
+    # what is new
+
+    def _taken(self) -> Look:
+        """Take note of what one look says."""
         seen = self.watched.look()
         if seen.anew:
             self._begin()
@@ -81,10 +90,7 @@ class State:
             self._judged.add(row["time"], row)
             self._last = row
         self._events.extend(map(self._event, seen.log))
-        found: dict[str, Any] = plain(self._message(seen))
-        return found
-
-    # what is new
+        return seen
 
     def _take_names(self, seen: Look) -> None:
         for number, name in seen.names.items():
@@ -135,7 +141,7 @@ class State:
     def _message(self, seen: Look) -> dict[str, Any]:
         promise = seen.plans[-1] if seen.plans else None
         until = seen.time - (BEHIND if self.of.live and seen.state in (RUNNING, PAUSED) else 0.0)
-        last = max(LAST, 0 if promise is None else promise.concurrency)
+        last = min(MOST_RECENT, max(LAST, 0 if promise is None else promise.concurrency))
         resting = seen.state == PAUSED and not len(seen.flying)  # its clock stands still
         flow, stale = (0.0, None) if resting else self._now(seen.time, last)
         whole = self._updates / seen.time if seen.time > 0 else None
@@ -173,7 +179,10 @@ class State:
         recent = self._recent if self.of.live else self._recent[-last:]
         if not len(recent):
             return (0.0, None) if self.of.live and time > 0 else (None, None)
-        span = min(WINDOW, time) if self.of.live else time - (recent[0, 0] if len(recent) == last else 0.0)
+        if self.of.live:  # where more updates count than are remembered, from the oldest of those
+            span = min(WINDOW, time) if len(recent) < MOST_RECENT else time - recent[0, 0]
+        else:
+            span = time - (recent[0, 0] if len(recent) == last else 0.0)
         return len(recent) / span if span > 0 else None, float(recent[:, 1].mean())
 
     def _network(self, seen: Look, promise: Promise | None) -> dict[str, Any]:

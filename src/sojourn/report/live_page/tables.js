@@ -85,6 +85,16 @@ const Tables = (() => {
     fill("groups", head, rows, `Share of updates and staleness since the plan in force took effect.${more}`);
   }
 
+  function clients(about, now) {  // what the picture shows of each, for those who do not see it or have no mouse
+    const each = now.clients, box = document.getElementById("clients-each");
+    box.hidden = !each;
+    if (!each || !box.open) return;
+    const head = [["client", ""], ["group", ""], ["there", ""], ["in service", "number"], ["waiting or on the way", "number"]];
+    const rows = about.clients.map((name, place) => [name, about.groups[about.group[place]], each.present[place] ? "yes" : "no",
+      whole(each.serving[place]), whole(each.held[place] - each.serving[place])]);
+    fill("clients", head, rows, "The tasks that each client holds.");
+  }
+
   function range(row, least, most) {  // an interval as a line, its mean as a dot, what the fleet says as a mark
     const drawing = document.createElementNS(SVG, "svg");
     drawing.setAttribute("class", "range");
@@ -144,10 +154,11 @@ const Tables = (() => {
     facts(about, now);
     notes(about);
     groups(now);
+    clients(about, now);
     speeds(about, now);
     plans(now);
     events(now);
   }
 
-  return { show };
+  return { show, clients };
 })();

@@ -40,6 +40,7 @@ class WatchedTraining:
         self._told = 0  # how many of them were shown
         self._time, self._received, self._lost = 0.0, 0, 0
         self._read_from: float | None = None
+        self._anew = True  # until a look has come to its end
         config, policy = facts_of(self.folder).get("config") or {}, policy_of(self.folder)
         self._read_trace()
         clients = int(self._rows["client"].max(initial=-1)) + 1 if policy.fleet is None else None
@@ -47,16 +48,19 @@ class WatchedTraining:
         self._plans = promised(policy.given, policy.plan, policy.scenario)
 
     def look(self) -> Look:
-        """Look at the folder."""
-        replaced = self._read_trace()
-        metrics = self._metrics.rows()
-        anew = self._metrics.anew or replaced
+        """Look at the folder; after a look that failed, from the beginning."""
+        state = self._state()
+        anew, self._anew = self._read_trace() or self._anew, True
         if anew:
+            self._metrics.rewind()
+        metrics = self._metrics.rows()
+        if anew := anew or self._metrics.anew:
             self._told, self._time = 0, 0.0
         if metrics:
             self._time, self._lost = metrics[-1]["time"], int(metrics[-1].get("lost", 0))
-        state, ended = self._state(), self._new()
+        ended = self._new()
         flying, began = (NOBODY, np.zeros(0, np.bool_)) if state == ENDED else self._flying()
+        self._anew = False
         return Look(
             state,
             self._time,
@@ -67,6 +71,7 @@ class WatchedTraining:
             plans=self._plans,
             faults={"lost": self._lost} if self._lost else {},
             anew=anew,
+            more=self._metrics.more,
         )
 
     def _read_trace(self) -> bool:
@@ -76,14 +81,14 @@ class WatchedTraining:
         path = self.folder / "trace.parquet"
         if not path.exists() or path.stat().st_mtime == self._read_from:
             return False
-        before, self._read_from = self._read_from, path.stat().st_mtime
-        if path.stat().st_size > LARGEST:
-            return before is not None
-        trace = Trace.load(path)
-        rows = np.zeros(len(trace), ROW)
-        for key in COLUMNS:
-            rows[key] = getattr(trace, key)
-        self._rows = rows[np.argsort(rows["applied_at"], kind="stable")]  # tasks in flight at the end come last
+        facts = path.stat()
+        if facts.st_size <= LARGEST:
+            trace = Trace.load(path)
+            rows = np.zeros(len(trace), ROW)
+            for key in COLUMNS:
+                rows[key] = getattr(trace, key)
+            self._rows = rows[np.argsort(rows["applied_at"], kind="stable")]  # tasks in flight at the end come last
+        before, self._read_from = self._read_from, facts.st_mtime
         return before is not None
 
     def _new(self) -> np.ndarray[Any, Any]:

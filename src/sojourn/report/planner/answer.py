@@ -4,6 +4,7 @@ Exact theory says how fast, how stale and how idle; the twin says what loss to e
 and ratios alone, so its answer is the ratio to the recommended plan, and a word for how much that ratio means.
 """
 
+import json
 from functools import lru_cache
 from math import inf, isfinite
 from typing import Any
@@ -36,8 +37,7 @@ def answer(asked: Any) -> dict[str, Any]:
     'concurrency must be a whole number from 1 to 100,000, got 0'
     """
     try:
-        question = Question.of(asked)
-        return answered(question)
+        return _in_numbers(answered(Question.of(asked)))
     except Refused as error:
         return {"error": str(error), "field": error.field}
     except SojournError as error:
@@ -73,7 +73,9 @@ def plan_text(asked: Any) -> str:
     question = Question.of(asked)
     fleet = question.fleet
     plan = robust(fleet) if question.recommended else made_plan(fleet, question.knobs)
-    return promised(fleet, plan, question.time).text()
+    found = promised(fleet, plan, question.time).text()
+    _in_numbers(json.loads(found))
+    return found
 
 
 def side(fleet: Fleet, knobs: Knobs, time: float, groups: Grouping) -> dict[str, Any]:
@@ -139,6 +141,21 @@ def _losses(fleet: Fleet, mine: Knobs, best: Knobs, time: float) -> tuple[float,
     while len(_KNOWN) > MOST_LOSSES:
         _KNOWN.pop(next(iter(_KNOWN)), None)
     return both
+
+
+def _in_numbers(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what is given; refuse it if it holds NaN or infinity, which are no JSON and tell a reader nothing."""
+    if not _finite(found):
+        raise Refused("the answer is beyond what numbers can hold; give the fleet less extreme rates and laws", "fleet")
+    return found
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or isfinite(value)
 
 
 _KNOWN: dict[tuple[Fleet, Knobs, float], float] = {}

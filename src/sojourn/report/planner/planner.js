@@ -4,7 +4,7 @@
   const { number, percent, duration, element, fill, bars } = Drawing, $ = id => document.getElementById(id);
   const FIELDS = ["cap", "concurrency", "sampling", "correction", "time", "fleet", "file", "question"];
   const TYPING = 200;  // milliseconds of quiet after which a typed value counts
-  let fleets = [], last = null, steps = { tasks: [], times: [] }, newest = 0, busy = false, again = false, timer = null;
+  let fleets = [], last = null, steps = { tasks: [], times: [] }, newest = 0, drops = 0, busy = false, again = false, timer = null;
 
   const capName = cap => cap === null ? "none" : String(cap);
   const samplingName = name => SETTINGS.samplings[name] ?? name;
@@ -46,7 +46,7 @@
       if (mine === newest && !again) heard(answer);
       connection("");
     } catch (error) {
-      connection("The server does not answer; start it again, and change something here.");
+      connection(`${error.message} To ask once more, change something here.`);
     } finally {
       busy = false;
     }
@@ -95,6 +95,7 @@
       ["expected loss, relative", lossShort(loss), "1", loss.ratio === null ? "–" : `×\u00a0${number(loss.ratio, 2)}`],
     ], `${number(answer.clients)} clients; the ratio is yours to recommended`);
     $("answer").textContent = sentence(answer);
+    for (const one of document.querySelectorAll(".budget")) one.textContent = String(answer.time);
     $("notes").replaceChildren(...answer.notes.map(one => element("p", one, one.startsWith("Warning") ? "note" : "quiet")));
     pictures(answer);
     differences(answer);
@@ -159,13 +160,29 @@
     }
   }
 
-  async function dropped(file) {
+  async function read(file) {
+    let text;
+    try {
+      text = await file.text();
+    } catch {
+      return { error: `${file.name} cannot be read; take a file and not a folder, and one that is still there` };
+    }
+    try {
+      return await Source.read({ name: file.name, text });
+    } catch (error) {
+      return { error: `${error.message} Then take the file once more.` };
+    }
+  }
+
+  async function dropped(file) {  // the newest one counts
     if (!file) return;
+    const mine = drops += 1;
     if (file.size > SETTINGS.most_bytes) {
       const size = one => `${number(one / 1e6, 3)} MB`;
       return refuse("file", `a file must have at most ${size(SETTINGS.most_bytes)}, got ${size(file.size)}; leave out rows or columns`);
     }
-    const found = await Source.read({ name: file.name, text: await file.text() });
+    const found = await read(file);
+    if (mine !== drops) return;  // another fleet has been chosen meanwhile
     if (found.error) return refuse("file", found.error);
     fleets = fleets.filter(one => one.name !== found.name);
     fleets.unshift({ name: found.name, about: found.kind === "log" ? "Fitted to a log." : "", groups: found.groups });
@@ -214,6 +231,7 @@
     });
     $("policy").addEventListener("submit", event => { event.preventDefault(); ask(); });
     $("example").addEventListener("change", () => {
+      drops += 1;
       $("file-notes").replaceChildren();
       take(fleets.find(one => one.name === JSON.parse($("example").value)));
     });
@@ -248,5 +266,5 @@
     take(fleets[0]);
   }
 
-  begin().catch(() => connection("The server does not answer; start it again, and reload this page."));
+  begin().catch(error => connection(`${error.message} Then reload this page.`));
 })();

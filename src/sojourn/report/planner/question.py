@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from sojourn.errors import InvalidInput, SojournError
@@ -29,6 +30,7 @@ MOST_CLIENTS = 100_000
 MOST_GROUPS = 2_000
 MOST_CAP = 20
 LONGEST = 1e10  # seconds: three hundred years
+RATES = 1e-12, 1e12  # per second; beyond them answers stop being numbers
 MOST_TEXT = 200  # characters of a cell
 MOST_LAW = 20_000  # characters of a law, which may list measured durations
 KEYS = ("groups", "cap", "concurrency", "sampling", "correction", "time", "which")
@@ -103,17 +105,25 @@ def fleet_from(rows: Any) -> Fleet:
             f"the page takes at most {MOST_GROUPS:,} groups, got {len(listed):,}; the command sojourn plan takes more"
         )
     fleet = _made(json.dumps(listed))
-    check_size(fleet)
+    check_fleet(fleet)
     return fleet
 
 
-def check_size(fleet: Fleet) -> None:
-    """Refuse a fleet for which the page could not answer at once."""
+def check_fleet(fleet: Fleet) -> None:
+    """Refuse a fleet for which the page could not answer at once, or not in numbers."""
     if fleet.groups > MOST_GROUPS or fleet.clients > MOST_CLIENTS:
         raise InvalidInput(
             f"the page takes at most {MOST_GROUPS:,} groups and {MOST_CLIENTS:,} clients, got {fleet.groups:,} and "
             f"{fleet.clients:,}; the command sojourn plan takes more"
         )
+    least, most = RATES
+    for column in ("rate", "uplink_rate", "downlink_rate"):
+        for name, rate in zip(fleet.name, getattr(fleet, column), strict=True):
+            if isfinite(rate) and not least <= rate <= most:  # no link has an infinite rate
+                raise InvalidInput(
+                    f"{column} of group {quoted(name)} must be from {least:g} to {most:g} per second, got {rate:g}; "
+                    "is it in another unit?"
+                )
 
 
 @lru_cache(KEPT)

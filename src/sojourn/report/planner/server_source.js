@@ -1,14 +1,14 @@
 // Where answers come from: the server of this page. The token is kept for this tab alone, and travels in a header.
 const Source = (() => {
   const KEY = "sojourn-token", $ = id => document.getElementById(id);
-  let token = null, opened = null;
+  let token = null, opening = null, opened = null;
   try { token = sessionStorage.getItem(KEY); } catch { /* kept in memory alone */ }
 
-  function door(why) {
+  function door(why) {  // all who wait at it are let in together; why it is shut stays there until a token is given
     $("door").hidden = false;
-    $("refusal").textContent = why;
+    if (why) $("refusal").textContent = why;
     $("token").focus();
-    return new Promise(done => { opened = done; });
+    return opening ??= new Promise(done => { opened = done; });
   }
 
   function entered() {  // the field with the focus goes away, so the focus moves on
@@ -17,23 +17,40 @@ const Source = (() => {
     $("example").focus();
   }
 
-  async function asked(path, body, signal) {
+  function say(words) {
+    $("connection").hidden = !words;
+    $("connection").textContent = words;
+  }
+
+  async function sent(path, body, used) {
+    try {
+      return await fetch(path, {
+        method: body === undefined ? "GET" : "POST", body, cache: "no-store", headers: { Authorization: `Bearer ${used}` },
+      });
+    } catch {
+      throw new Error("The server does not answer; start it again.");
+    }
+  }
+
+  async function asked(path, body) {
     for (;;) {
       if (token === null) await door("");
-      const answer = await fetch(path, {
-        method: body === undefined ? "GET" : "POST", body, signal, cache: "no-store",
-        headers: { Authorization: `Bearer ${token}` },
-      });
-      if (answer.status === 401 || answer.status === 429) {
+      const used = token, answer = await sent(path, body, used);
+      if (answer.status === 401) {
         const why = (await answer.text()).trim();
-        if (answer.status === 401) token = null;
+        if (token !== used) continue;  // a better one has been given meanwhile
+        token = null;
         try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
         await door(`${why}.`);
-        continue;
+      } else if (answer.status === 429 || answer.status === 503) {  // that passes, and the token is not to blame
+        say(`The server cannot answer now (${(await answer.text()).trim()}), trying again.`);
+        await new Promise(done => setTimeout(done, 1000 * (Number(answer.headers.get("Retry-After")) || 1)));
+        say("");
+      } else {
+        try { sessionStorage.setItem(KEY, used); } catch { /* a reload will ask again */ }
+        if (!$("door").hidden && token === used) entered();
+        return answer;
       }
-      try { sessionStorage.setItem(KEY, token); } catch { /* a reload will ask again */ }
-      if (!$("door").hidden) entered();
-      return answer;
     }
   }
 
@@ -41,19 +58,26 @@ const Source = (() => {
     event.preventDefault();
     token = $("token").value.trim();
     $("token").value = "";
+    $("refusal").textContent = "";
+    opening = null;
     if (opened) opened();
   });
 
-  const json = async (path, content, signal) =>
-    (await asked(path, content === undefined ? undefined : JSON.stringify(content), signal)).json();
+  async function replied(path, content) {  // an answer or a refusal; anything else is a fault of the server
+    const answer = await asked(path, content === undefined ? undefined : JSON.stringify(content));
+    if (answer.ok || answer.status === 400) return answer;
+    throw new Error(`The server could not answer that (${answer.status} ${answer.statusText}).`);
+  }
+
+  const json = async (path, content) => (await replied(path, content)).json();
 
   return {
     free: true,
     start: () => json("/api/start"),
-    answer: (question, signal) => json("/api/answer", question, signal),
+    answer: question => json("/api/answer", question),
     read: file => json("/api/read", file),
     plan: async question => {
-      const answer = await asked("/api/plan", JSON.stringify(question));
+      const answer = await replied("/api/plan", question);
       if (!answer.ok) throw new Error((await answer.json()).error);
       return answer.text();
     },

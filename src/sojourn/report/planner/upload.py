@@ -10,7 +10,7 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import read_text, write_text
 from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS, SECONDS
-from sojourn.report.planner.question import check_size, rows_of
+from sojourn.report.planner.question import check_fleet, rows_of
 from sojourn.shown import short
 from sojourn.timing.fit.from_log import fit_log
 from sojourn.values import table, text
@@ -64,7 +64,7 @@ def _read(name: str, content: str) -> dict[str, Any]:
             fleet, notes = _fleet(path, kind)
         except SojournError as error:
             raise InvalidInput(on_page(str(error).replace(str(path), shown))) from None
-    check_size(fleet)
+    check_fleet(fleet)
     return {"name": shown, "kind": kind, "groups": rows_of(fleet), "notes": notes}
 
 

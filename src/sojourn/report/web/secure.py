@@ -21,6 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN = ("/",)  # what is served without a token: the page itself, which holds no numbers
+HTTP = 80  # the port that an address has without saying it
 BEARER = b"bearer "
 READS = ("GET", "HEAD")
 OTHER_SITE = "this page answers only itself; open its own address in the browser"
@@ -44,7 +45,10 @@ class Gate:
 
     def __init__(self, app: App, port: int, token: Token, policy: str, is_open: Iterable[str] = OPEN) -> None:
         self._app, self._keeper, self._open = app, Doorkeeper(token), frozenset(is_open)
-        self._hosts = {f"127.0.0.1:{port}".encode(), f"localhost:{port}".encode()}
+        names = [f"127.0.0.1:{port}", f"localhost:{port}"]
+        if port == HTTP:  # which browsers leave out
+            names += ["127.0.0.1", "localhost"]
+        self._hosts = {name.encode() for name in names}
         self._headers = [
             (b"content-security-policy", policy.encode()),
             (b"x-frame-options", b"DENY"),

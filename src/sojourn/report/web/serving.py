@@ -46,13 +46,15 @@ class Serving:
         need_libraries(("uvicorn",))
         import uvicorn
 
+        from sojourn.report.web.connection import Connection
+
         self.token, self.stopping = token, stopping or threading.Event()
         self._socket = listening(port)
         self.port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             Gate(app, self.port, token, policy),
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,  # nothing about requests is written anywhere
