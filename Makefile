@@ -57,7 +57,7 @@ test: check
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(KERNELS_READY) $(DOCS_READY)
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow  # three on two cores, because many wait for processes
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py

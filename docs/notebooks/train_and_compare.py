@@ -131,8 +131,9 @@ both.plot()
 plt.show()
 
 # %% [markdown]
-# With several times as many updates, "nobody waits" alone ends *below* AsyncSGD. Nine updates of
-# ten come from fast clients, and those know nothing of one end of each half circle. The correction
-# brings the slow clients back, and then the many updates pay. Where data is dealt at random, the
-# correction is not needed: see the guide "Choosing a policy". Three seeds are few; the shaded
-# intervals in the picture say how few.
+# With several times as many updates, "nobody waits" alone is hardly better than AsyncSGD, or worse:
+# with three seeds that depends on how the processor rounds. Nine updates of ten come from fast
+# clients, and those know nothing of one end of each half circle. The correction brings the slow
+# clients back, and then the many updates pay. Where data is dealt at random, the correction is not
+# needed: see the guide "Choosing a policy". The shaded intervals in the picture say how few three
+# seeds are.

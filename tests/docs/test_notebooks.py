@@ -63,7 +63,7 @@ def test_the_fleet_is_explored_and_theory_agrees_with_simulation(tmp_path):
 def test_the_correction_pays_where_slow_clients_hold_data_of_their_own(tmp_path):
     said = run("train_and_compare", tmp_path)
     found = {name: float(value) for name, value in re.findall(r"^(.+): test accuracy ([\d.]+)", said, re.MULTILINE)}
-    assert found["and corrected"] > found["AsyncSGD"] > found["nobody waits"]
+    assert found["and corrected"] > max(found["AsyncSGD"], found["nobody waits"]) + 0.03  # on any processor
 
 
 @pytest.mark.slow
