@@ -351,3 +351,10 @@ def test_a_hundred_thousand_groups_are_found_by_name_and_expanded():
 def test_a_folder_without_the_suffix_of_a_fleet_file_is_called_a_folder(tmp_path):
     with pytest.raises(UnreadableFile, match=r"^fleet file .* is a folder; name the file in it$"):
         Fleet.load(tmp_path)
+
+
+def test_laws_may_be_given_as_text():
+    fleet = replace(Fleet.of(fast=(1, 2.0), slow=(1, 1.0)), law=["exponential", "lognormal(sigma=0.5)"])
+    assert fleet.law == (Law("exponential"), Law("lognormal", 0.5))
+    with pytest.raises(InvalidInput, match="lognormol"):
+        replace(fleet, law=["exponential", "lognormol(sigma=0.5)"])

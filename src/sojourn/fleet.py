@@ -299,15 +299,18 @@ class Fleet(Frozen, Tabular):
         return hash(self.hash)
 
 
-_TUPLES = ("name", "law", "uplink_law", "downlink_law")
+_LAWS = ("law", "uplink_law", "downlink_law")
+_TUPLES = ("name", *_LAWS)
 
 
 def _column(key: str, given: Any, groups: int, default: Any) -> Any:
     values = given if len(given) else [default] * groups
     if len(values) != groups:
         raise InvalidInput(f"{key} must have one value for each of the {groups} groups, got {len(values)}")
-    if key in _TUPLES:
+    if key == "name":
         return tuple(values)
+    if key in _LAWS:
+        return tuple(Law.parse(one) if isinstance(one, str) else one for one in values)
     frozen = whole_counts(values) if key == "count" else np.array(values, dtype=np.float64)
     frozen.flags.writeable = False
     return frozen
