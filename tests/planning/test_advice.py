@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import sojourn
 from sojourn import Fleet, Plan, analyze
 from sojourn.errors import InvalidInput
-from sojourn.planning.advice import advise
+from sojourn.planning.advice import advise, robust_policy
 from sojourn.planning.policy import Wishes, robust
 
 FLEET = Fleet.of(fast=(90, 8.0), slow=(10, 1.0))
@@ -150,3 +150,31 @@ def test_no_sentence_calls_tasks_a_waste_where_more_of_them_bring_in_more(travel
     assert "waste" not in said
     assert "More tasks would bring in more updates" in said
     assert ("as many updates as one task per client" in said) == (travel > 1)
+
+
+@pytest.mark.parametrize(
+    ("law", "cap", "assumed"),
+    [("lognormal(sigma=1)", None, True), ("exponential", None, False), ("lognormal(sigma=1)", 1, False)],
+)
+def test_figures_that_assume_exponential_service_for_other_laws_say_so(law, cap, assumed):
+    fleet = replace(linked(2.6), law=[law])
+    wishes = None if cap is None else Wishes(cap=cap)
+    said = " ".join(advise(fleet, "1h", wishes).why)
+    assert ("these figures assume exponential service" in said) == assumed
+
+
+def test_the_policy_is_named_after_how_many_tasks_a_client_may_hold():
+    assert robust_policy(linked(0.01)).name == "robust: nobody waits"
+    assert robust_policy(linked(2.6)).name == "robust: at most 3 each"
+    assert robust_policy(FLEET, Wishes(cap=None)).name == "robust: any number each"
+    assert robust_policy(FLEET, Wishes(cap=4)).name == "robust: at most 4 each"
+
+
+def test_travel_is_a_part_of_the_time_of_tasks_and_not_of_groups():
+    fleet = replace(Fleet.of(fast=(1, 9.0), slow=(1, 1.0)), uplink_rate=[1.0, 1e9], downlink_rate=[1e9, 1e9])
+    advice = advise(fleet, "1h", Wishes(cap=1))
+    share = np.asarray(
+        advice.plan.promises["share"]
+    )  # of the updates: the slow client's task is as long as the other's
+    travel = share[0] / (share[0] * 10 / 9 + share[1])
+    assert f"Tasks are on links for {100 * travel:.2g}% of the time" in " ".join(advice.why)

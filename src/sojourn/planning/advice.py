@@ -21,6 +21,10 @@ from sojourn.timing.simulate.memory import ENOUGH, settling_steps
 from sojourn.types import Floats
 
 NAME = "robust: nobody waits"
+EXPONENTIAL_ONLY = (
+    "Warning: a client may hold several tasks, so these figures assume exponential service times with the same means; "
+    "for the laws of this fleet they are off by some percent: sojourn simulate says by how much."
+)
 HALF = (
     "Correction 1/2 for how often a client's updates arrive keeps slow clients in the model without the noise of full "
     "weights, and the step size falls to zero at the budget because training ends there."
@@ -127,10 +131,10 @@ def advise(fleet: Fleet, time: float | str, wishes: Wishes | None = None) -> Adv
 
 
 def robust_policy(fleet: Fleet, wishes: Wishes | None = None) -> Policy:
-    """Return the robust policy with its name, which says how many tasks the planner lets a client hold."""
-    plan, chosen = robust(fleet, wishes), wishes is None or isinstance(wishes.cap, str)
-    several = chosen and not plan.one_each
-    return Policy(f"robust: at most {plan.cap[0]:g} each" if several else NAME, plan)
+    """Return the robust policy with its name, which says how many tasks a client may hold."""
+    plan = robust(fleet, wishes)
+    most = f"at most {plan.cap.max():g} each" if plan.capped else "any number each"
+    return Policy(NAME if plan.one_each else f"robust: {most}", plan)
 
 
 def budget(time: float | str) -> float:
@@ -184,7 +188,7 @@ def promised(fleet: Fleet, plan: Plan, time: float) -> Plan:
 
 def reasons(advice: Advice) -> list[str]:
     """Return sentences on why the robust policy is advised, and what would change that."""
-    said = [*scarce(advice), *_gain(advice), *early(advice)]
+    said = [*scarce(advice), *_assumed(advice), *_gain(advice), *early(advice)]
     if advice.plan.correction == CORRECTION and advice.fleet.clients > 1:
         said.append(HALF)
     return [
@@ -203,6 +207,12 @@ def scarce(advice: Advice) -> list[str]:
         f"Warning: about {whole(updates)} updates are expected in {shown(advice.time)}, fewer than one per client: "
         "allow more time."
     ]
+
+
+def _assumed(advice: Advice) -> list[str]:
+    """Return a warning if theory assumes other service laws than the fleet's."""
+    found = expected(advice.fleet, advice.plan, Scenario())
+    return [] if found.exact or found.exact_for_any_law else [EXPONENTIAL_ONLY]
 
 
 def early(advice: Advice) -> list[str]:
@@ -241,7 +251,7 @@ def _gain(advice: Advice) -> list[str]:
 def _links(advice: Advice) -> list[str]:
     """Return sentences on what links mean for how many tasks a client holds."""
     fleet, plan, first = advice.fleet, advice.plan, advice.rows[0]
-    travel = f"{100 * float((fleet.count * plan.promises['share'] * _on_links(fleet)).sum()):.2g}%"
+    travel = f"{100 * _on_links(fleet, np.asarray(plan.promises['share'])):.2g}%"
     said = [
         f"Tasks are on links for {travel} of the time that they need without waiting, and with "
         f"{plan.concurrency:,} in flight the mean staleness is {_updates(plan.concurrency - 1)} whoever gets them."
@@ -258,9 +268,10 @@ def _links(advice: Advice) -> list[str]:
     return said
 
 
-def _on_links(fleet: Fleet) -> Floats:
-    """Return the part of a task's time that it travels, if it never waits."""
-    return np.asarray(fleet.link_time / (fleet.link_time + 1 / fleet.rate))
+def _on_links(fleet: Fleet, share: Floats) -> float:
+    """Return the part of the tasks' time that they travel, if none waits; `share` is each client's of the updates."""
+    part = fleet.count * share
+    return float((part * fleet.link_time).sum() / (part * (fleet.link_time + 1 / fleet.rate)).sum())
 
 
 def _updates(many: int) -> str:
