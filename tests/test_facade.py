@@ -403,6 +403,10 @@ def test_a_run_is_not_tuned_over_another_one(tmp_path):
     shutil.copytree(trials, tmp_path / "run/tuning")
     with pytest.raises(sj.InvalidInput, match=r"is the table of another tuning, .*; replace it with --overwrite"):
         sj.train(FLEET, batch_size=4, **same)
+    with pytest.raises(sj.InvalidInput, match=r"is the table of another tuning, .*; replace it with --overwrite"):
+        sj.train(FLEET, batch_size=4, resume=True, **same)
+    assert table.read_bytes() == before
+    sj.train(FLEET, batch_size=8, resume=True, **same)  # the trials go on, and their run follows
     assert table.read_bytes() == before
     sj.train(FLEET, batch_size=4, overwrite=True, **same)
     assert table.read_bytes() != before

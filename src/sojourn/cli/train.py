@@ -179,8 +179,7 @@ def _tuned(
     from sojourn.experiments.tune_plan import tuned_step
 
     with cell_bar() as (phase, report):
-        replacing = resume or overwrite
-        found = tuned_step(configs[0], out, phase, replacing, watch=report, checkpoint_seconds=seconds)
+        found = tuned_step(configs[0], out, phase, resume, overwrite, watch=report, checkpoint_seconds=seconds)
     end(found.interrupted, {})
     say(sentences(found, None)[1], err=True)
     return [one.resolved(step_size=found.step_size) for one in configs]

@@ -4,13 +4,14 @@ Cells never collide, since each has the hash of its settings in its name. Tables
 row that is there could also be a row of the new table: then the work is continued, or grows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from sojourn.csv_file import read_csv
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.experiments.cells import Cell
 from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.plan_tuning import PlanTuning
 from sojourn.experiments.sweep import Grid
@@ -30,7 +31,8 @@ def check_tuning(tuning: PlanTuning, folder: Path, way_out: str = IN_PYTHON) -> 
         )
         return {tuning.cell(trial, float(row["rung"]), int(row["seed"])).hash}
 
-    _check(folder / "tuning.csv", expected, "tuning, of another plan, budget, model or data", way_out)
+    new = [tuning.cell(one, 1.0, tuning.seeds[0]) for one in tuning.combinations(1.0)]
+    _check(folder / "tuning.csv", new, expected, "tuning, of another plan, budget, model or data", way_out)
 
 
 def check_comparison(comparison: ComparisonSpec, folder: Path, way_out: str = IN_PYTHON) -> None:
@@ -42,7 +44,8 @@ def check_comparison(comparison: ComparisonSpec, folder: Path, way_out: str = IN
         sizes = (None, float(row["step_size"])) if row["step_size"] else (None,)
         return {comparison.final(entry, size, seed).hash for size in sizes}
 
-    _check(folder / "runs.csv", expected, "comparison, with other algorithms or settings", way_out)
+    new = [comparison.final(one, None, comparison.seeds[0]) for one in comparison.algorithms]
+    _check(folder / "runs.csv", new, expected, "comparison, with other algorithms or settings", way_out)
 
 
 def check_sweep(grid: Grid, folder: Path, way_out: str = IN_PYTHON) -> None:
@@ -52,11 +55,18 @@ def check_sweep(grid: Grid, folder: Path, way_out: str = IN_PYTHON) -> None:
     def hashes(seed: int) -> set[str]:
         return {cell.hash for _, cell in replace(grid, seeds=(seed,)).cells()}
 
-    _check(folder / "runs.csv", lambda row: hashes(int(row["seed"])), "sweep, with other values or settings", way_out)
+    new = [cell for _, cell in replace(grid, seeds=grid.seeds[:1]).cells()]
+    what = "sweep, with other values or settings"
+    _check(folder / "runs.csv", new, lambda row: hashes(int(row["seed"])), what, way_out)
 
 
-def _check(path: Path, expected: Callable[[Row], set[str]], what: str, way_out: str) -> None:
-    if path.is_file() and not all(_belongs(row, expected) for row in read_csv(path, "table", way_out="remove it")):
+def _check(path: Path, new: Iterable[Cell], expected: Callable[[Row], set[str]], what: str, way_out: str) -> None:
+    """Refuse the table of other work; but first what is wrong with the new work itself, such as a missing file."""
+    if not path.is_file():
+        return
+    for cell in new:
+        _ = cell.hash
+    if not all(_belongs(row, expected) for row in read_csv(path, "table", way_out="remove it")):
         raise InvalidInput(f"{path} is the table of another {what}; {way_out}")
 
 

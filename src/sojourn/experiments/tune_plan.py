@@ -46,18 +46,24 @@ def tune_plan(tuning: PlanTuning, folder: str | Path, phase: Phase | None = None
 
 
 def tuned_step(
-    config: TrainConfig, folder: str | Path, phase: Phase | None = None, replacing: bool = False, **options: Any
+    config: TrainConfig,
+    folder: str | Path,
+    phase: Phase | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    **options: Any,
 ) -> TunedPlan:
     """The best step size for a run, by trials in its folder; None if Ctrl-C ended the search early.
 
-    Unless `replacing`, a folder with another run, or with the trials of another one, is refused before anything is
-    trained.
+    A folder with the trials of another run is refused before anything is trained, unless `overwrite`; a folder with a
+    run also unless `resume`.
     """
     if config.step_size is not None:
         raise InvalidInput(f"step_size {config.step_size:g} and tune exclude each other, got both; give one of them")
     place, tuning = Path(folder) / TUNING, PlanTuning(config)
-    if not replacing:
+    if not (resume or overwrite):
         _check_free(Path(folder))
+    if not overwrite:
         check_tuning(tuning, place, WAY_OUT)
     found = tune_plan(tuning, place, phase, **options)
     if not (found.complete or found.interrupted):

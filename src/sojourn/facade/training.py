@@ -80,7 +80,7 @@ def train(
 
             if trace is not None and file is None:
                 raise InvalidInput("tune needs a trace in a file, got a Trace; save it, and give trace=path")
-            tuned = tuned_step(config.resolved(trace=file or config.trace), place, replacing=resume or overwrite)
+            tuned = tuned_step(config.resolved(trace=file or config.trace), place, resume=resume, overwrite=overwrite)
             if tuned.interrupted:
                 raise KeyboardInterrupt
             config = config.resolved(step_size=tuned.step_size)
