@@ -135,6 +135,7 @@ SETTLES = [
     (f"quafl({CALLS})", 3),
     ("fedasync", 1),
     ("fedasync(dispatch=routed, staleness=constant)", 1),
+    ("fedasync(dispatch=routed, staleness=constant, most=1)", 1),
     ("delay-adaptive", 1),
     ("ringleader", 1),
     ("ringleader(refresh=true)", 1),
