@@ -137,9 +137,12 @@ EXACT = {
     "asyncsgd, random": 0.0,
     "generalized-asyncsgd, planned": 0.5,
     "asyncsgd, finisher": 1.0,
-    "asgrad, waiting for 5": 1.0,
 }
 """Entries whose limit is known: the clients' weights in it are their speeds to this power."""
+SIMULATED = ("asgrad, waiting for 5",)
+"""Entries whose updates all count alike, but whose clients are not always busy: how often each of them comes is counted
+in a simulation of their timing.
+"""
 STEADY_LIMITS = {"fedbuff": 1.0, "fedbuff, planned": 0.5}
 """The same for entries with local steps, whose step size has to be constant for it."""
 
@@ -148,10 +151,11 @@ def exact_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     """Return where entries would settle with small steps and much time, beside where they ended."""
     cells = [cell for cell in cells if cell.name in found]
     rows = []
-    for entry, power in EXACT.items():
-        limits = _limits(cells, power)
+    known = {entry: ("exact", _limits(cells, power)) for entry, power in EXACT.items()}
+    counted = {entry: ("simulated", _simulated_limits(cells, entry)) for entry in SIMULATED}
+    for entry, (how, limits) in {**known, **counted}.items():
         ended = [_near(found[cell.name][entry]) for cell in cells]
-        rows += [[f"{entry}: exact", *limits], [f"{entry}: trained", *ended]]
+        rows += [[f"{entry}: {how}", *limits], [f"{entry}: trained", *ended]]
     return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
 
 
@@ -172,6 +176,13 @@ def _limits(cells: Sequence[Cell], power: float) -> list[str]:
     from apart import settles
 
     return [f"{settles(cell.fleet.rate[cell.fleet.group_of_client], power):.2f}" for cell in cells]
+
+
+def _simulated_limits(cells: Sequence[Cell], entry: str) -> list[str]:
+    from apart import settles
+    from shares import shares
+
+    return [f"{settles(shares(cell, entry), 1.0):.2f}" for cell in cells]
 
 
 def _near(one: Outcome) -> str:

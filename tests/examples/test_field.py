@@ -68,16 +68,31 @@ def test_methods_whose_limit_is_known_settle_there(example):
     from apart import settles
     from cells import cells
     from results import load
-    from tables import CONSTANT, EXACT, STEADY_LIMITS
+    from shares import shares
+    from tables import CONSTANT, EXACT, SIMULATED, STEADY_LIMITS
 
     found = load(KEPT)
-    limits = {**EXACT, **{entry + CONSTANT: power for entry, power in STEADY_LIMITS.items()}}
+    known = {**EXACT, **{entry + CONSTANT: power for entry, power in STEADY_LIMITS.items()}}
     for cell in cells()[:3]:
         assert cell.problem == "quadratic"
-        for entry, power in limits.items():
-            if power:
-                mean, error = found[cell.name][entry].distance
-                assert mean == pytest.approx(settles(cell.fleet.rate[cell.fleet.group_of_client], power), abs=4 * error)
+        speeds = cell.fleet.rate[cell.fleet.group_of_client]
+        limits = {entry: settles(speeds, power) for entry, power in known.items() if power}
+        limits |= {entry: settles(shares(cell, entry), 1.0) for entry in SIMULATED}
+        for entry, limit in limits.items():
+            mean, error = found[cell.name][entry].distance
+            assert mean == pytest.approx(limit, abs=3 * error), entry
+
+
+def test_shares_are_speeds_where_everybody_is_busy_and_less_of_those_who_wait_for_others(example):
+    import numpy as np
+    from cells import cells
+    from shares import shares
+
+    cell = cells()[1]
+    busy, waiting = (shares(cell, entry) for entry in ("asyncsgd, finisher", "asgrad, waiting for 5"))
+    assert busy == pytest.approx(np.repeat([10 / 220, 1 / 220], 20), rel=0.03)
+    assert waiting.sum() == pytest.approx(1)
+    assert waiting[20:].sum() > 1.05 * busy[20:].sum()
 
 
 def test_by_hand_where_two_kinds_of_clients_pull_a_model(example):
