@@ -72,6 +72,13 @@ def _costs(mine: Sequence[Outcome]) -> list[str]:
     return [
         _percent(fmean(one.accuracy for one in mine)),
         _percent(fmean(one.worst for one in mine)),
+        *_counted(mine),
+    ]
+
+
+def _counted(mine: Sequence[Outcome]) -> list[str]:
+    """Return the updates received, the share of gradients that never enter the model, and what clients sent."""
+    return [
         f"{fmean(one.updates for one in mine):,.0f}",
         f"{100 * sum(one.unused for one in mine) / max(1.0, sum(one.gradients for one in mine)):.0f}%",
         f"{fmean(one.bytes_up for one in mine) / 1e6:,.0f}",
@@ -197,12 +204,13 @@ def cifar_table(found: Outcomes, cells: Sequence[Cell]) -> str:
 
 
 def _on_images(cell: Cell, mine: dict[str, Outcome]) -> str:
-    head = [f"entry, {FLEETS[cell.fleet_name]}", "loss", "accuracy", "worst client", "updates", "step"]
+    costs = ["updates", "discarded", "MB up"]
+    head = [f"entry, {FLEETS[cell.fleet_name]}", "loss", "accuracy", "worst client", *costs, "step"]
     rows = []
     for one in sorted(mine.values(), key=lambda one: one.loss):
         step = f"{one.step_size:g}" + ("*" if one.edge else "")
         accuracy = f"{_percent(one.accuracy)} ± {100 * _error(one.accuracies):.1f}%"
-        facts = (accuracy, _percent(one.worst), f"{one.updates:,.0f}", step)
+        facts = (accuracy, _percent(one.worst), *_counted([one]), step)
         rows.append([one.entry, f"{one.loss:.2f} ± {_error(one.losses):.2f}", *facts])
     return _table(head, rows)
 

@@ -1,6 +1,7 @@
 """The example that puts all methods under one clock: its page is made of its results, and a small one runs."""
 
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -143,6 +144,45 @@ def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
     assert f"In {sum(map(bool, quadratic))} of the {len(quadratic)} cases of the first table" in text
     assert f"of the {len(images)} cases on digits" in text
     assert f"In the {sum(map(bool, images))} cases that are left" in text
+
+
+def test_the_page_says_what_the_warm_up_of_a_table_costs_on_cifar(example):
+    from cells import chosen
+    from results import load
+    from tables import cifar_table
+
+    found, cells, text = load(KEPT), chosen(["cifar"]), " ".join(PAGE.read_text("utf-8").split())
+    heads = [line for line in cifar_table(found, cells).splitlines() if line.startswith("| entry")]
+    assert len(heads) == 2
+    assert all("| updates | discarded | MB up |" in head for head in heads)
+    for cell, words in zip(cells, ("on the fleet 8:1, where", "on the heavy-tailed one, where"), strict=True):
+        one = found[cell.name]["ia2sgd"]
+        assert f"{one.unused:,.0f} of {one.gradients:,.0f}" in text
+        assert re.search(rf"{100 * one.unused / one.gradients:.0f}% (of the gradients )?{words}", text)
+
+
+def test_who_ends_near_the_optimum_and_who_further_away_than_asyncsgd_is_as_the_page_says(example):
+    from cells import cells
+    from results import load
+
+    found = load(KEPT)
+    for cell in cells()[:3]:
+        away = {entry: one.distance[0] for entry, one in found[cell.name].items()}
+        assert all(away[entry] < 0.2 for entry in ("asyncsgd, random", "asgrad, shuffled", "ia2sgd", "ace"))
+        assert 1 < away["asyncsgd, finisher"] < 3
+        assert all(away[entry] > away["asyncsgd, finisher"] for entry in ("delay-adaptive", "ringmaster", "rennala"))
+
+
+def test_half_of_the_updates_of_fedasmu_send_nothing_as_the_page_says(example):
+    from cells import cells
+    from results import load
+
+    found = load(KEPT)
+    for cell in cells()[3:15]:
+        mine, other = (found[cell.name][entry] for entry in ("fedasmu", "fedasync"))
+        whole = mine.bytes_up * other.updates / other.bytes_up  # updates that take the bytes of a model
+        assert whole == pytest.approx(mine.updates / 2, rel=0.03)
+    assert "Half of FedASMU's updates are check-ins" in PAGE.read_text("utf-8")
 
 
 def test_updates_of_fedcompass_that_were_replaced_count_in_the_kept_bytes(example):
