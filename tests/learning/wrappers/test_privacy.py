@@ -71,6 +71,27 @@ def test_epsilon_is_that_of_the_closed_form_and_of_the_library_composing(noise, 
     assert found < renyi.get_epsilon(1e-5) < 1.2 * found  # a bound, which is not sharp
 
 
+# numbers that the tests of dp-accounting 0.6 have for epsilon 1: noise over sensitivity, releases, delta
+ITS_EXAMPLES = [(math.sqrt(3), 3, 0.126936), (1 / 3, 1, 0.78760074), (10 / 6, 25, 0.78760074)]
+
+
+@pytest.mark.parametrize(("noise", "updates", "delta"), ITS_EXAMPLES)
+def test_epsilon_is_that_of_the_library_s_own_examples(noise, updates, delta):
+    library = pytest.importorskip("dp_accounting")
+    assert epsilon_of(noise, updates, delta) == pytest.approx(1, abs=1e-5)
+    losses = library.pld.PLDAccountant().compose(library.GaussianDpEvent(noise), updates)
+    assert losses.get_epsilon(delta) == pytest.approx(1, abs=1e-3)
+    assert Gaussian(noise=2 * noise, delta=delta, budget=1.0001).most == updates
+
+
+def test_epsilon_is_below_the_library_s_own_example_of_a_bound_by_renyi_divergence():
+    library = pytest.importorskip("dp_accounting")
+    orders = [1 + 0.001 * number for number in range(1, 30_000)]
+    renyi = library.rdp.RdpAccountant(orders).compose(library.GaussianDpEvent(4.530877117))
+    assert renyi.get_epsilon(1e-6) == pytest.approx(1, abs=1e-5)
+    assert 0.8 < epsilon_of(4.530877117, 1, 1e-6) < 1
+
+
 @pytest.mark.parametrize("updates", [1, 40])
 def test_both_accountants_of_the_library_give_no_less_and_privacy_loss_distributions_hardly_more(updates):
     library = pytest.importorskip("dp_accounting")
