@@ -171,6 +171,9 @@ def test_who_ends_near_the_optimum_and_who_further_away_than_asyncsgd_is_as_the_
         assert all(away[entry] < 0.2 for entry in ("asyncsgd, random", "asgrad, shuffled", "ia2sgd", "ace"))
         assert 1 < away["asyncsgd, finisher"] < 3
         assert all(away[entry] > away["asyncsgd, finisher"] for entry in ("delay-adaptive", "ringmaster", "rennala"))
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert "Random or shuffled assignment and tables of latest gradients (IA2SGD, ACE) end within 0.2" in text
+    assert "besides (delay-adaptive, Ringmaster, Rennala) end further away" in text
 
 
 def test_half_of_the_updates_of_fedasmu_send_nothing_as_the_page_says(example):
