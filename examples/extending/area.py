@@ -10,7 +10,8 @@ Special cases: with n = 1 it is local SGD at that client. If every client report
 it is FedAvg.
 
 Decided: the server applies every arrival at once (the paper lets it gather some), and the next task goes to the client
-that has finished.
+that has finished. A client that forgets its y_i would break the mean, so that AREA does not run live, where clients may
+be started again.
 
 Iakovidou, Kim, "Asynchronous federated stochastic optimization for heterogeneous objectives under arbitrary delays",
 arXiv 2405.10123.
@@ -50,6 +51,7 @@ class Area(Standard):
     name = "area"
     sends = "delta"
     remembers = True
+    must_remember = True  # who begins anew would report all of its model once more
     needs_sent = False
 
     def timing(self, fleet: Any, plan: Any, local: Any) -> Any:

@@ -104,9 +104,14 @@ class Cell:
             return CIFAR_TIME
         return float((self.gradients or GRADIENTS) / (self.fleet.count * self.fleet.rate).sum())
 
+    @property
+    def law(self) -> str | None:
+        """The law of service of all clients; None = that of the fleet, exponential."""
+        return "lognormal(sigma=1.5)" if "heavy-tailed" in self.fleet_name else None
+
     def keys(self) -> dict[str, Any]:
         """Return the keys of a run that all methods share."""
-        law = {"law": "lognormal(sigma=1.5)"} if "heavy-tailed" in self.fleet_name else {}
+        law = {} if self.law is None else {"law": self.law}
         return {**self.work.keys(), **law, "partition": self.partition(), "time": self.time}
 
     def partition(self) -> str:

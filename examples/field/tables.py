@@ -72,6 +72,13 @@ def _costs(mine: Sequence[Outcome]) -> list[str]:
     return [
         _percent(fmean(one.accuracy for one in mine)),
         _percent(fmean(one.worst for one in mine)),
+        *_counted(mine),
+    ]
+
+
+def _counted(mine: Sequence[Outcome]) -> list[str]:
+    """Return the updates received, the share of gradients that never enter the model, and what clients sent."""
+    return [
         f"{fmean(one.updates for one in mine):,.0f}",
         f"{100 * sum(one.unused for one in mine) / max(1.0, sum(one.gradients for one in mine)):.0f}%",
         f"{fmean(one.bytes_up for one in mine) / 1e6:,.0f}",
@@ -137,9 +144,12 @@ EXACT = {
     "asyncsgd, random": 0.0,
     "generalized-asyncsgd, planned": 0.5,
     "asyncsgd, finisher": 1.0,
-    "asgrad, waiting for 5": 1.0,
 }
 """Entries whose limit is known: the clients' weights in it are their speeds to this power."""
+SIMULATED = ("asgrad, waiting for 5",)
+"""Entries whose updates all count alike, but whose clients are not always busy: how often each of them comes is counted
+in a simulation of their timing.
+"""
 STEADY_LIMITS = {"fedbuff": 1.0, "fedbuff, planned": 0.5}
 """The same for entries with local steps, whose step size has to be constant for it."""
 
@@ -148,10 +158,11 @@ def exact_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     """Return where entries would settle with small steps and much time, beside where they ended."""
     cells = [cell for cell in cells if cell.name in found]
     rows = []
-    for entry, power in EXACT.items():
-        limits = _limits(cells, power)
+    known = {entry: ("exact", _limits(cells, power)) for entry, power in EXACT.items()}
+    counted = {entry: ("simulated", _simulated_limits(cells, entry)) for entry in SIMULATED}
+    for entry, (how, limits) in {**known, **counted}.items():
         ended = [_near(found[cell.name][entry]) for cell in cells]
-        rows += [[f"{entry}: exact", *limits], [f"{entry}: trained", *ended]]
+        rows += [[f"{entry}: {how}", *limits], [f"{entry}: trained", *ended]]
     return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
 
 
@@ -174,6 +185,13 @@ def _limits(cells: Sequence[Cell], power: float) -> list[str]:
     return [f"{settles(cell.fleet.rate[cell.fleet.group_of_client], power):.2f}" for cell in cells]
 
 
+def _simulated_limits(cells: Sequence[Cell], entry: str) -> list[str]:
+    from apart import settles
+    from shares import shares
+
+    return [f"{settles(shares(cell, entry), 1.0):.2f}" for cell in cells]
+
+
 def _near(one: Outcome) -> str:
     mean, error = one.distance
     return f"{mean:.3f} ± {error:.3f}" if isfinite(mean) else "diverged"
@@ -186,12 +204,13 @@ def cifar_table(found: Outcomes, cells: Sequence[Cell]) -> str:
 
 
 def _on_images(cell: Cell, mine: dict[str, Outcome]) -> str:
-    head = [f"entry, {FLEETS[cell.fleet_name]}", "loss", "accuracy", "worst client", "updates", "step"]
+    costs = ["updates", "discarded", "MB up"]
+    head = [f"entry, {FLEETS[cell.fleet_name]}", "loss", "accuracy", "worst client", *costs, "step"]
     rows = []
     for one in sorted(mine.values(), key=lambda one: one.loss):
         step = f"{one.step_size:g}" + ("*" if one.edge else "")
         accuracy = f"{_percent(one.accuracy)} ± {100 * _error(one.accuracies):.1f}%"
-        facts = (accuracy, _percent(one.worst), f"{one.updates:,.0f}", step)
+        facts = (accuracy, _percent(one.worst), *_counted([one]), step)
         rows.append([one.entry, f"{one.loss:.2f} ± {_error(one.losses):.2f}", *facts])
     return _table(head, rows)
 

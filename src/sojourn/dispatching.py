@@ -85,6 +85,11 @@ class DispatcherKind:
         """Why a live run cannot dispatch like this, as words after the name of the method; empty = it can."""
         return "has a dispatcher that is compiled for the simulator"
 
+    @property
+    def counts_updates(self) -> bool:
+        """Whether it gathers updates or cancels tasks by their number, so that the method must use every update."""
+        return False
+
     def batch(self, concurrency: int) -> int:
         """Return how many updates wait for each other before new tasks are sent; 0 = none do."""
         return 0

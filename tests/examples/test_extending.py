@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sojourn import Fleet, Plan
+from sojourn.algorithms import Local
+from sojourn.live.run import why_not_live
+
 EXTENDING = Path(__file__).parents[2] / "examples" / "extending"
 
 
@@ -51,6 +55,18 @@ def train(tmp_path, *words):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=place)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
+
+
+def test_area_whose_mean_a_forgetful_client_would_break_is_refused_live(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXTENDING))
+    from area import Area
+    from own_algorithm import Averaged
+
+    fleet = Fleet.of(all=(3, 1.0))
+    reasons = [
+        why_not_live(made, made.timing(fleet, Plan.uniform(fleet, 3), Local())[1]) for made in (Area(), Averaged())
+    ]
+    assert reasons == ["breaks if a client forgets, and live clients that are started again do", None]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The example that puts all methods under one clock: its page is made of its results, and a small one runs."""
 
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -68,16 +69,31 @@ def test_methods_whose_limit_is_known_settle_there(example):
     from apart import settles
     from cells import cells
     from results import load
-    from tables import CONSTANT, EXACT, STEADY_LIMITS
+    from shares import shares
+    from tables import CONSTANT, EXACT, SIMULATED, STEADY_LIMITS
 
     found = load(KEPT)
-    limits = {**EXACT, **{entry + CONSTANT: power for entry, power in STEADY_LIMITS.items()}}
+    known = {**EXACT, **{entry + CONSTANT: power for entry, power in STEADY_LIMITS.items()}}
     for cell in cells()[:3]:
         assert cell.problem == "quadratic"
-        for entry, power in limits.items():
-            if power:
-                mean, error = found[cell.name][entry].distance
-                assert mean == pytest.approx(settles(cell.fleet.rate[cell.fleet.group_of_client], power), abs=4 * error)
+        speeds = cell.fleet.rate[cell.fleet.group_of_client]
+        limits = {entry: settles(speeds, power) for entry, power in known.items() if power}
+        limits |= {entry: settles(shares(cell, entry), 1.0) for entry in SIMULATED}
+        for entry, limit in limits.items():
+            mean, error = found[cell.name][entry].distance
+            assert mean == pytest.approx(limit, abs=3 * error), entry
+
+
+def test_shares_are_speeds_where_everybody_is_busy_and_less_of_those_who_wait_for_others(example):
+    import numpy as np
+    from cells import cells
+    from shares import shares
+
+    cell = cells()[1]
+    busy, waiting = (shares(cell, entry) for entry in ("asyncsgd, finisher", "asgrad, waiting for 5"))
+    assert busy == pytest.approx(np.repeat([10 / 220, 1 / 220], 20), rel=0.03)
+    assert waiting.sum() == pytest.approx(1)
+    assert waiting[20:].sum() > 1.05 * busy[20:].sum()
 
 
 def test_by_hand_where_two_kinds_of_clients_pull_a_model(example):
@@ -128,6 +144,63 @@ def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
     assert f"In {sum(map(bool, quadratic))} of the {len(quadratic)} cases of the first table" in text
     assert f"of the {len(images)} cases on digits" in text
     assert f"In the {sum(map(bool, images))} cases that are left" in text
+
+
+def test_the_page_says_what_the_warm_up_of_a_table_costs_on_cifar(example):
+    from cells import chosen
+    from results import load
+    from tables import cifar_table
+
+    found, cells, text = load(KEPT), chosen(["cifar"]), " ".join(PAGE.read_text("utf-8").split())
+    heads = [line for line in cifar_table(found, cells).splitlines() if line.startswith("| entry")]
+    assert len(heads) == 2
+    assert all("| updates | discarded | MB up |" in head for head in heads)
+    for cell, words in zip(cells, ("on the fleet 8:1, where", "on the heavy-tailed one, where"), strict=True):
+        one = found[cell.name]["ia2sgd"]
+        assert f"{one.unused:,.0f} of {one.gradients:,.0f}" in text
+        assert re.search(rf"{100 * one.unused / one.gradients:.0f}% (of the gradients )?{words}", text)
+
+
+def test_who_ends_near_the_optimum_and_who_further_away_than_asyncsgd_is_as_the_page_says(example):
+    from cells import cells
+    from results import load
+
+    found = load(KEPT)
+    for cell in cells()[:3]:
+        away = {entry: one.distance[0] for entry, one in found[cell.name].items()}
+        assert all(away[entry] < 0.2 for entry in ("asyncsgd, random", "asgrad, shuffled", "ia2sgd", "ace"))
+        assert 1 < away["asyncsgd, finisher"] < 3
+        assert all(away[entry] > away["asyncsgd, finisher"] for entry in ("delay-adaptive", "ringmaster", "rennala"))
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert "Random or shuffled assignment and tables of latest gradients (IA2SGD, ACE) end within 0.2" in text
+    assert "besides (delay-adaptive, Ringmaster, Rennala) end further away" in text
+
+
+def test_half_of_the_updates_of_fedasmu_send_nothing_as_the_page_says(example):
+    from cells import cells
+    from results import load
+
+    found = load(KEPT)
+    for cell in cells()[3:15]:
+        mine, other = (found[cell.name][entry] for entry in ("fedasmu", "fedasync"))
+        whole = mine.bytes_up * other.updates / other.bytes_up  # updates that take the bytes of a model
+        assert whole == pytest.approx(mine.updates / 2, rel=0.03)
+    assert "Half of FedASMU's updates are check-ins" in PAGE.read_text("utf-8")
+
+
+def test_updates_of_fedcompass_that_were_replaced_count_in_the_kept_bytes(example):
+    from cells import cells
+    from results import load
+
+    found = load(KEPT)
+    sent: dict[str, set[float]] = {}
+    for cell in cells():
+        if cell.problem != "cifar":
+            mine, other = (found[cell.name][entry] for entry in ("fedcompass", "fedasync"))
+            many = mine.bytes_up * other.updates / other.bytes_up  # both send whole models
+            assert many > mine.updates + 20
+            sent.setdefault(cell.fleet_name, set()).add(round(many, 6))
+    assert [len(numbers) for numbers in sent.values()] == [1, 1, 1]  # its timing does not depend on the data
 
 
 def outcome(cell, entry, losses):

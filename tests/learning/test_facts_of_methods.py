@@ -104,20 +104,34 @@ def test_facts_of_a_combination_of_your_own_are_not_stated():
 
 
 @pytest.mark.parametrize(
-    ("options", "waits_for", "first"),
-    [("", "every client once", 6), ("warmup=zero", "nobody", 1), ("warmup=zero, size=3", "Z arrivals", 3)],
+    ("options", "waits_for", "first", "later"),
+    [
+        ("", "every client once", 6, 1),
+        ("size=3", "every client once, then Z arrivals", 6, 3),
+        ("warmup=zero", "nobody", 1, 1),
+        ("warmup=zero, size=3", "Z arrivals", 3, 3),
+    ],
 )
-def test_a_table_steps_first_when_it_has_what_it_says_that_it_waits_for(options, waits_for, first):
+def test_a_table_steps_when_it_has_what_it_says_that_it_waits_for(options, waits_for, first, later):
     chosen = algorithm(f"ia2sgd({options})" if options else "ia2sgd")
     assert facts_of(chosen).waits_for == waits_for
     replay = simulated(chosen, Local(batch_size=4)).replay()
-    seen = set()
+    steps, seen = [], []
     for received in range(1, 61):
+        before = replay.state.version
         replay.advance(received)
-        seen |= set(replay.state.table)
-        if replay.state.version:
-            break
-    assert (len(seen) if first == 6 else received) == first
+        if replay.state.version > before:
+            steps.append(received)
+            seen.append(len(replay.state.table))
+    assert (seen[0] if first == 6 else steps[0]) == first
+    assert set(np.diff(steps)) == {later}
+
+
+def test_a_method_that_waits_for_a_full_buffer_is_buffered():
+    for text, option in (("generalized-asyncsgd", "size"), ("asgrad", "wait")):
+        plain, many = facts_of(algorithm(text)), facts_of(algorithm(f"{text}({option}=5)"))
+        assert (plain.family, plain.waits_for) == ("per-arrival gradient", "nobody")
+        assert many.family == "buffered"
 
 
 SPEEDS = Fleet.of(one=(1, 4.0), two=(1, 1.0))  # the optimum of the toy is -1; by their speeds it would be 0.2
@@ -135,7 +149,12 @@ SETTLES = [
     (f"quafl({CALLS})", 3),
     ("fedasync", 1),
     ("fedasync(dispatch=routed, staleness=constant)", 1),
+    ("fedasync(dispatch=routed, staleness=constant, most=1)", 1),
     ("delay-adaptive", 1),
+    ("delay-adaptive(threshold=inf)", 1),
+    ("delay-adaptive(threshold=0.5, beyond=drop, assignment=random)", 1),
+    ("delay-adaptive(threshold=inf, assignment=random)", 1),
+    ("delay-adaptive(threshold=inf, beyond=drop, assignment=shuffled)", 1),
     ("ringleader", 1),
     ("ringleader(refresh=true)", 1),
     ("ia2sgd", 1),

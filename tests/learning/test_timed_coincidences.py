@@ -24,6 +24,8 @@ from sojourn.algorithms import (
     Ringmaster,
     ServerStep,
 )
+from sojourn.learning.data.dataset import Dataset
+from sojourn.learning.data.synthetic import Quadratic
 from sojourn.learning.replay.timeline import _nth, closing
 
 RATE = 0.15
@@ -186,6 +188,16 @@ def test_fedcompass_mixes_groups_and_late_updates_by_its_rule(slack):
     case = simulated(FedCompass(slack=slack), local(6))
     assert np.unique(case.trace.work[case.trace.applied]).size > 3
     agree(case.path(), in_groups(case, lambda tau: 0.9 / 6 * (1 + tau) ** -0.5))
+
+
+@pytest.mark.parametrize("staleness", ["constant", "polynomial"])
+def test_fedcompass_of_one_client_and_one_step_is_fedasync(staleness):
+    alone = Quadratic(Dataset("one", [[1.0]], [0], [[0.0]], [0], owner=[0]), np.ones(1))
+    fleet = with_law(Fleet.of(all=(1, 1.0)), "deterministic")
+    method = FedCompass(alpha=0.7, staleness=staleness)
+    case = simulated(method, Local(batch_size=1, step_size=RATE), fleet=fleet, weights=(1.0,), steps=20, problem=alone)
+    assert set(case.trace.work[case.trace.applied].tolist()) == {1}
+    agree(case.path(), case.of(FedAsync(alpha=0.7, staleness=staleness)).path())
 
 
 def test_fedcompass_of_equally_fast_clients_is_fedavg_of_all_once_it_knows_their_speeds():

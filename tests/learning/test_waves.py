@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from sojourn import InvalidInput
-from sojourn.algorithms import AsyncSGD
+from sojourn.algorithms import ALGORITHMS, AsyncSGD, algorithm
 from sojourn.experiments.training import open_run, simulated, train
+from sojourn.learning.algorithms.facts import facts_of
 from sojourn.learning.execute.executor import Job, OneByOne, run_courses
 from sojourn.learning.execute.waves import Waves, vectorised
 from sojourn.learning.replay.local import Update
@@ -85,14 +86,25 @@ def test_a_step_from_a_wave_is_the_step_of_the_task_alone(fleet, work, dtype) ->
     assert _largest_gap(_built(fleet, dtype=dtype, model="cnn(channels=4)", **WORK[work])) < TIGHT[dtype]
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    ["asyncsgd(assignment=pure)", "fedavg", "fedbuff(size=3)", "favano(contacts=3)", "quafl(contacts=3)", "fedasync"],
-)
-def test_waves_serve_every_method(fleet, algorithm) -> None:
-    assert (
-        _largest_gap(_built(fleet, dtype="float64", model="mlp(hidden=8)", algorithm=algorithm, local_steps=3)) < 1e-10
-    )
+OPTIONS = {
+    "asyncsgd": "assignment=pure",
+    "favano": "contacts=3",
+    "quafl": "contacts=3",
+    "fedbuff": "size=3",
+    "ca2fl": "size=3",
+    "fadas": "size=3",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if facts_of(algorithm(name)).waves])
+def test_waves_serve_every_method_that_says_so(fleet, name) -> None:
+    text = f"{name}({OPTIONS[name]})" if name in OPTIONS else name
+    built = _built(fleet, dtype="float64", model="mlp(hidden=8)", algorithm=text, local_steps=3)
+    assert _largest_gap(built) < 1e-10
+
+
+def test_all_methods_but_one_say_that_waves_serve_them() -> None:
+    assert [name for name in ALGORITHMS if not facts_of(algorithm(name)).waves] == ["asyncfeded"]
 
 
 def test_a_residual_network_in_waves_is_that_of_one_by_one(fleet) -> None:

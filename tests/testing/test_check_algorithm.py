@@ -142,7 +142,7 @@ class Outside(Plain):
     ("algorithm", "said"),
     [
         (Plain, "must be an object, got the class Plain; write Plain()"),
-        (Empty(), "Empty must define name, sends, remembers, weighs, uses_prob, corrects, correction, init, send"),
+        (Empty(), "Empty must define name, sends, remembers, must_remember, weighs, uses_prob, sets_steps, corrects"),
         (NoApply(), "NoApply must define apply; inherit from sojourn.algorithms.Standard to get what most"),
         (InPlace(), "apply changed in place a tensor"),
         (Secretly(), "the model depends on the probabilities .*: set uses_prob = True"),

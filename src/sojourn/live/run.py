@@ -403,7 +403,7 @@ def check_algorithm(built: Built) -> None:
 
 def why_not_live(algorithm: Algorithm, scenario: Scenario) -> str | None:
     """Return why an algorithm cannot run live under this scenario, as words after its name; None = it can."""
-    if getattr(algorithm, "must_remember", False):
+    if algorithm.must_remember:
         return "breaks if a client forgets, and live clients that are started again do"
     return scenario.dispatcher.kind.not_live or None
 

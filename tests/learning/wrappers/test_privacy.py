@@ -11,6 +11,8 @@ from small_runs import simulated
 from sojourn import InvalidInput
 from sojourn.learning.algorithms.fedbuff import FedBuff
 from sojourn.learning.replay.local import Local, Update
+from sojourn.learning.run.build import check
+from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.wrappers import Gaussian, TopK
 from sojourn.learning.wrappers import epsilon as accounting
 from sojourn.learning.wrappers.epsilon import epsilon_of, most_updates
@@ -67,6 +69,27 @@ def test_epsilon_is_that_of_the_closed_form_and_of_the_library_composing(noise, 
     renyi = library.rdp.RdpAccountant()
     renyi.compose(library.GaussianDpEvent(noise), updates)
     assert found < renyi.get_epsilon(1e-5) < 1.2 * found  # a bound, which is not sharp
+
+
+# numbers that the tests of dp-accounting 0.6 have for epsilon 1: noise over sensitivity, releases, delta
+ITS_EXAMPLES = [(math.sqrt(3), 3, 0.126936), (1 / 3, 1, 0.78760074), (10 / 6, 25, 0.78760074)]
+
+
+@pytest.mark.parametrize(("noise", "updates", "delta"), ITS_EXAMPLES)
+def test_epsilon_is_that_of_the_library_s_own_examples(noise, updates, delta):
+    library = pytest.importorskip("dp_accounting")
+    assert epsilon_of(noise, updates, delta) == pytest.approx(1, abs=1e-5)
+    losses = library.pld.PLDAccountant().compose(library.GaussianDpEvent(noise), updates)
+    assert losses.get_epsilon(delta) == pytest.approx(1, abs=1e-3)
+    assert Gaussian(noise=2 * noise, delta=delta, budget=1.0001).most == updates
+
+
+def test_epsilon_is_below_the_library_s_own_example_of_a_bound_by_renyi_divergence():
+    library = pytest.importorskip("dp_accounting")
+    orders = [1 + 0.001 * number for number in range(1, 30_000)]
+    renyi = library.rdp.RdpAccountant(orders).compose(library.GaussianDpEvent(4.530877117))
+    assert renyi.get_epsilon(1e-6) == pytest.approx(1, abs=1e-5)
+    assert 0.8 < epsilon_of(4.530877117, 1, 1e-6) < 1
 
 
 @pytest.mark.parametrize("updates", [1, 40])
@@ -175,6 +198,39 @@ def test_a_budget_of_clients_cannot_be_kept_live():
     with pytest.raises(InvalidInput, match="forgets its budget"):
         Gaussian(noise=4.0, budget=3.0).check_live()
     Gaussian(noise=4.0, budget=3.0, at="server").check_live()
+
+
+COUNTING = [
+    "asgrad(assignment=pure, wait=3)",
+    "aafl",
+    "fedfix(form=buffered, size=3)",
+    "rennala(size=3, restart=stop)",
+    "malenia(restart=stop)",
+    "ringmaster(stops=true)",
+]
+OTHERS = ["asgrad", "fedbuff(size=3)", "fedavg", "fedfix", "fedcompass", "rennala(size=3)", "favano"]
+
+
+def tried(tmp_path, algorithm, wrap):
+    fleet = tmp_path / "fleet.csv"
+    fleet.write_text("name,count,rate\nfast,3,4\nslow,3,1\n")
+    return check(TrainConfig(str(fleet), algorithm=algorithm, wrap=wrap, steps=10))
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
+@pytest.mark.parametrize("algorithm", COUNTING)
+def test_a_budget_is_refused_where_the_dispatcher_counts_updates(tmp_path, algorithm, at):
+    pytest.importorskip("dp_accounting")
+    said = rf"got budget 6 with {algorithm.partition('(')[0]}, whose dispatcher is (held|restarting); leave budget out"
+    with pytest.raises(InvalidInput, match=said):
+        tried(tmp_path, algorithm, f"topk(share=0.5); gaussian(noise=4, budget=6, at={at})")
+    tried(tmp_path, algorithm, f"topk(share=0.5); gaussian(noise=4, at={at})")
+
+
+@pytest.mark.parametrize("algorithm", OTHERS)
+def test_a_budget_is_taken_where_the_method_acts_by_itself_or_when_time_is_up(tmp_path, algorithm):
+    pytest.importorskip("dp_accounting")
+    tried(tmp_path, algorithm, "gaussian(noise=4, budget=6)")
 
 
 def test_a_budget_that_allows_no_update_is_refused_with_the_epsilon_of_one_and_enough_noise():

@@ -118,6 +118,12 @@ class Algorithm(Protocol):
         """Whether clients keep something from one task to the next."""
 
     @property
+    def must_remember(self) -> bool:
+        """Whether the algorithm breaks if a client that remembers forgets, because the server counts on its memory; a
+        live client that is started again forgets, so that such an algorithm does not run live.
+        """
+
+    @property
     def weighs(self) -> bool:
         """Whether the algorithm uses the clients' weights in the objective."""
 
@@ -225,6 +231,11 @@ class Standard:
     @property
     def uses_prob(self) -> bool:
         """Whether the algorithm uses the probability with which a client was drawn."""
+        return False
+
+    @property
+    def must_remember(self) -> bool:
+        """Whether it breaks if a client that remembers forgets; most do not mind."""
         return False
 
     remembers = False

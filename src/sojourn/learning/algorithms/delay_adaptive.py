@@ -7,8 +7,8 @@ the number of tasks in flight, as in the paper, where it is the number of worker
 tau_k > M instead, which the analysis of Koloskova et al. allows. A refused gradient does not change the model, so that
 it does not age others.
 
-Special cases: if all tau_k <= M it is AsyncSGD; with M = infinity always. With M = tasks in flight it is
-asyncsgd(assignment=pure, steps=adaptive).
+Special cases: if all tau_k <= M it is AsyncSGD with the same assignment; with M = infinity always. With M = tasks in
+flight it is asyncsgd(assignment=pure, steps=adaptive).
 
 Decided: the paper's notebook counts staleness from 1 and requests the next gradient at the model before the update;
 here staleness is counted from 0, and the next gradient is taken at the new model, as the paper's text has it.
@@ -20,6 +20,7 @@ Koloskova, Stich, Jaggi, NeurIPS 2022.
 """
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from torch import Tensor
@@ -53,7 +54,7 @@ class DelayAdaptive(Standard):
     server: ServerStep = field(default_factory=ServerStep)
     """How the server steps along a gradient."""
     threshold: float | None = None
-    """Staleness up to which a gradient counts fully (M); None = number of tasks in flight."""
+    """Staleness up to which a gradient counts fully (M); None = number of tasks in flight, inf = any."""
     beyond: str = "shrink"
     """What happens to staler gradients: shrink or drop."""
     assignment: str = "pure"
@@ -79,8 +80,8 @@ class DelayAdaptive(Standard):
 
     @property
     def unbiased(self) -> bool:
-        """Slow clients lose in number under pure assignment, and in weight beyond the threshold."""
-        return False
+        """Slow clients lose in number under pure assignment, and in weight beyond the threshold, if there is one."""
+        return self.assignment != "pure" and self.threshold == inf
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Sample uniformly, whatever the plan's sampling; keep the plan's concurrency."""

@@ -79,8 +79,8 @@ class FedAsync(Standard):
 
     @property
     def unbiased(self) -> bool:
-        """Among idle clients the fast ones come more often; the share of a stale model is smaller."""
-        return self.dispatch == "routed" and self.staleness == "constant"
+        """Among idle clients the fast ones come more often; the share of a stale model is smaller, or it is dropped."""
+        return self.dispatch == "routed" and self.staleness == "constant" and self.most is None
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep the plan's number of tasks in flight."""

@@ -63,7 +63,6 @@ class GeneralizedAsyncSGD(Standard):
     needs_sent = False
     corrects = True
     correction = 1.0
-    family = "per-arrival gradient"
     reference = "Leconte et al., AISTATS 2024"
 
     def __post_init__(self) -> None:
@@ -71,6 +70,11 @@ class GeneralizedAsyncSGD(Standard):
             raise InvalidInput(f"generalized-asyncsgd: size must be at least 1, got {self.size}")
         if self.steps not in STEPS:
             raise InvalidInput(f"generalized-asyncsgd: steps must be one of {', '.join(STEPS)}, got '{self.steps}'")
+
+    @property
+    def family(self) -> str:
+        """A step for every gradient, or for as many as it collects."""
+        return "per-arrival gradient" if self.size == 1 else "buffered"
 
     @property
     def waits_for(self) -> str:

@@ -88,9 +88,9 @@ class Ia2sgd(Standard):
     @property
     def waits_for(self) -> str:
         """Every client at first, unless missing entries count as zero; then Z arrivals."""
-        if self.warmup != "zero":
-            return "every client once"
-        return "nobody" if self.size == 1 else "Z arrivals"
+        if self.warmup == "zero":
+            return "nobody" if self.size == 1 else "Z arrivals"
+        return "every client once" if self.size == 1 else "every client once, then Z arrivals"
 
     def timing(self, fleet: Fleet, plan: Plan, local: Local) -> tuple[Plan, Scenario]:
         """Keep every client at work; where assignment is random, keep the plan's number of tasks."""

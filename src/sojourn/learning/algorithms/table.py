@@ -34,7 +34,7 @@ from sojourn.learning.replay.server_step import ServerStep
 from sojourn.own_code import names_code, own_call
 from sojourn.text import parse_choice
 
-FACTS = ("name", "sends", "remembers", "weighs", "uses_prob", "corrects", "correction")
+FACTS = ("name", "sends", "remembers", "must_remember", "weighs", "uses_prob", "sets_steps", "corrects", "correction")
 CALLS = ("init", "send", "start", "finish", "apply", "tick", "timing", "bits_each_way")
 SAID = ("family", "waits_for", "client_keeps", "server_memory", "reference")  # texts; an own class may leave them out
 ALGORITHMS: dict[str, Any] = {

@@ -32,7 +32,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.server_step import ServerStep
 from sojourn.learning.run.config import TrainConfig, unknown_speeds, values
 from sojourn.learning.wrappers.table import wrappers
-from sojourn.learning.wrappers.wrapped import fitted, module_of, wrapped
+from sojourn.learning.wrappers.wrapped import fitted, module_of, wrapped, wrappers_of
 from sojourn.own_code import names_code, object_or
 from sojourn.plan import Plan
 from sojourn.plan_text import plan_of
@@ -167,6 +167,8 @@ def _timing(config: TrainConfig, chosen: Algorithm, fleet: Fleet, given: Plan, l
             f"{config.algorithm} sets the dispatcher {needed.dispatcher.name}, but the dispatcher given is "
             f"{scenario.dispatcher.name}; give one of them"
         )
+    for one in wrappers_of(chosen):
+        one.check_timing(chosen.name, scenario.dispatcher)
     return plan, scenario
 
 

@@ -8,6 +8,7 @@ A wrapper is a frozen dataclass. Its fields are its options, its methods are pur
     begin(setting)          -> memory               the server's memory at the start
     of_module(module, seed) -> module               before the run: the module that is trained
     for_model(layout)       -> wrapper              before the run: the wrapper for this model
+    check_timing(method, dispatcher)                before the run: an error if it does not fit a method's timing
     columns(setting), measures(memory, setting)     its columns in metrics.csv
 
 An update that its algorithm calls empty, because the server uses nothing of it, passes through no wrapper.
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 from sojourn.learning.algorithms.base import Algorithm, Arrival, Setting
 from sojourn.learning.layout import Layout
 from sojourn.learning.replay.local import Update
+from sojourn.scenario import Dispatcher
 
 if TYPE_CHECKING:
     from sojourn.learning.wrappers.wrapped import Wrapped
@@ -66,6 +68,9 @@ class Wrapper:
     def missed(self, memory: Any, client: int) -> Any:
         """Take note of an update that has come and is of no use to the algorithm: too late, or refused."""
         return memory
+
+    def check_timing(self, method: str, dispatcher: Dispatcher) -> None:
+        """Raise an error if it does not fit the timing of a method."""
 
     def check_live(self) -> None:
         """Raise an error if it cannot be part of a live run."""

@@ -16,9 +16,10 @@ server   the server clips and adds the noise to each update as it arrives. The a
 
 Statistics (BatchNorm) and losses of clients would tell about them too: a model with statistics is refused, and with
 noise at the client no training loss is sent, so that `train_loss` is empty. The timing must not depend on the data.
-With a `budget`, updates of a client whose epsilon would exceed it are withheld, and refused by the server. In a
-simulation noise is drawn from the seed of the run, so that the run can be repeated: whoever knows the seed can take it
-away. A live run draws from the machine. Noise is made of floating-point numbers, whose last bits exact attacks can use.
+With a `budget`, updates of a client whose epsilon would exceed it are withheld, and refused by the server; where a
+dispatcher gathers updates or cancels tasks by their number, there can be no budget. In a simulation noise is drawn from
+the seed of the run, so that the run can be repeated: whoever knows the seed can take it away. A live run draws from the
+machine. Noise is made of floating-point numbers, whose last bits exact attacks can use.
 
 Special case: with noise = 0 and clip = inf the run is the same to the bit.
 
@@ -39,6 +40,7 @@ from sojourn.learning.replay.local import Update
 from sojourn.learning.storable import storable
 from sojourn.learning.wrappers.base import Wrapper, random_of
 from sojourn.learning.wrappers.epsilon import check_library, epsilon_of, least_noise, most_updates
+from sojourn.scenario import Dispatcher
 
 PLACES = ("client", "server")
 NEIGHBOURS = {"replace": 2.0, "zero": 1.0}  # how far a clipped update can move, in units of the clip
@@ -175,6 +177,16 @@ class Gaussian(Wrapper):
             drawn = torch.randn(vector.shape, generator=random, dtype=vector.dtype, device=vector.device)
             private = torch.add(private, drawn, alpha=self.noise * self.clip)
         return update.with_vector(private, update.bits if self.noise == 0 else None)._replace(clipped=far.double())
+
+    def check_timing(self, method: str, dispatcher: Dispatcher) -> None:
+        """A dispatcher that counts updates would go on where the method has not, because some were refused."""
+        if self.budget is not None and dispatcher.kind.counts_updates:
+            raise InvalidInput(
+                f"gaussian: a budget must not be given where a dispatcher gathers updates or cancels tasks by their "
+                f"number, because updates beyond it are refused; got budget {self.budget:g} with {method}, whose "
+                f"dispatcher is {dispatcher.kind.name}; leave budget out and read epsilon in the run, or use another "
+                "method"
+            )
 
     def check_live(self) -> None:
         """A client that is started again does not know what it has spent."""

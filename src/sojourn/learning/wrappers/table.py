@@ -26,7 +26,7 @@ WRAPPERS: dict[str, Any] = {
     "gaussian": Gaussian,
 }
 READERS: dict[str, Any] = {"int": int, "float": float, "str": str, "float | None": float}
-CALLS = ("of_module", "for_model", "leave", "begin", "arrive", "check_live", "columns", "measures")
+CALLS = ("of_module", "for_model", "leave", "begin", "arrive", "check_timing", "check_live", "columns", "measures")
 
 
 def wrapper(text: str) -> Wrapper:

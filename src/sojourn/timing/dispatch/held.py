@@ -130,6 +130,11 @@ class Held(Conducted):
         """Ticks need a clock of the server's own."""
         return "aggregates at set times, and a live server acts on arrivals alone" if self.waiting else ""
 
+    @property
+    def counts_updates(self) -> bool:
+        """Where it gathers a number of them."""
+        return self.wait is not None
+
     def batch(self, concurrency: int) -> int:
         """Return the number of arrivals to wait for."""
         return self.wait or 0

@@ -146,6 +146,7 @@ class Restarting(Conducted):
     name = "restarting"
     closes = False
     not_live = "cancels running tasks, and a live task runs to its end"
+    counts_updates = True
 
     wait: int | None = None
     """Cancel all whenever so many updates have come back."""
