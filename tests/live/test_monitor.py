@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from sojourn.errors import InvalidInput
 from sojourn.learning.run.config import TrainConfig
 from sojourn.live.log import Log
-from sojourn.live.monitor import HELP, serving, text
+from sojourn.live.monitor import HELP, check_port_free, serving, text
 from sojourn.live.serve import open_server
 from sojourn.live.settings import ServerFile
 
@@ -68,3 +69,10 @@ def test_a_log_that_has_grown_long_is_turned_over(tmp_path):
     old, new = ((tmp_path / name).read_text().splitlines() for name in ("log.jsonl.1", "log.jsonl"))
     assert all(one.startswith("{") for one in old + new)
     assert len(old + new) >= 1
+
+
+def test_a_port_is_tried_without_an_answer_to_who_asks_there_already(monkeypatch):
+    listening = []
+    monkeypatch.setattr(ThreadingHTTPServer, "server_activate", listening.append)
+    check_port_free(0)
+    assert listening == []  # a Prometheus that asked now would get a page without numbers

@@ -11,6 +11,7 @@ from sojourn.errors import InvalidInput
 if TYPE_CHECKING:
     from sojourn.live.run import LiveRun
 
+HOST = "127.0.0.1"
 PREFIX = "sojourn_"  # of every name
 HELP = {
     "updates_total": "Updates applied.",
@@ -68,9 +69,18 @@ def text(found: Mapping[str, float]) -> str:
 
 
 def check_port_free(port: int) -> None:
-    """Refuse a port that cannot be used, before anything is done for a run."""
-    with serving(port, dict):
-        pass
+    """Refuse a port that cannot be used, before anything is done for a run; nobody who asks there is answered yet."""
+    trial = ThreadingHTTPServer((HOST, port), BaseHTTPRequestHandler, bind_and_activate=False)
+    try:
+        trial.server_bind()
+    except OSError as error:
+        raise _unusable(port, error) from None
+    finally:
+        trial.server_close()
+
+
+def _unusable(port: int, error: OSError) -> InvalidInput:
+    return InvalidInput(f"metrics cannot be served at port {port}: {error.strerror}; give another port")
 
 
 @contextmanager
@@ -94,9 +104,9 @@ def serving(port: int | None, found: Callable[[], Mapping[str, float]]) -> Itera
             """Print nothing."""
 
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = ThreadingHTTPServer((HOST, port), Handler)
     except OSError as error:
-        raise InvalidInput(f"metrics cannot be served at port {port}: {error.strerror}; give another port") from None
+        raise _unusable(port, error) from None
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="metrics", daemon=True)
     thread.start()
     try:
