@@ -10,6 +10,7 @@ import reading
 
 from live.waiting import until
 from sojourn import Fleet, Plan, make_plan, simulate
+from sojourn.report.page.parts import Part, Section, table
 from sojourn.report.page.write import write_report
 
 NAME = "old <script>throw 'run'</script>"  # if it were run, the visit would fail
@@ -35,6 +36,14 @@ def _write() -> None:
     write_report([folder / "strange.parquet"], folder / "strange.html", fleet=FLEET, plan=strange)
     make_plan(fleet, time=600).save(folder / "plan.json")
     write_report([folder / "plan.json", folder / "trace.parquet"], folder / "both.html", fleet=fleet)
+    wide = [
+        table(f"{many} columns", ["staleness"] * many, [[f"{10**12 + at:,}" for at in range(many)]]) for many in (9, 16)
+    ]
+    part = Part(
+        "wide", "tables", ["It is wide."], sections=[Section("Wide", tables=wide, code=["sojourn " + "x" * 300])]
+    )
+    traces = [folder / "trace.parquet", folder / "strange.parquet"]
+    write_report([*traces, part], folder / "wide.html", fleet=fleet, plan=plan)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -72,6 +81,14 @@ def test_a_report_can_be_printed(visit: Any, place: Path) -> None:
     assert page.get_by_role("button").count() == 0
     assert reading.faint_text(page) == []
     assert len(page.pdf()) > 20_000
+
+
+@pytest.mark.parametrize("name", ["both", "wide"])
+def test_nothing_is_cut_off_on_paper(visit: Any, place: Path, name: str) -> None:
+    page = visit(place / f"{name}.html")
+    page.emulate_media(media="print")
+    assert reading.cut_off(page) == []
+    assert page.evaluate("getComputedStyle(document.querySelector('.scroll')).backgroundImage") == "none"
 
 
 def test_a_name_with_a_script_in_it_is_shown_and_not_run(visit: Any, place: Path) -> None:

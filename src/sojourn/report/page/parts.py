@@ -8,6 +8,7 @@ from typing import Any
 from sojourn.shown import rounded, visible
 
 MOST_ROWS = 40  # of a table
+WIDE, WIDEST = 8, 12  # columns that paper takes in common and in small letters
 MOST_CELL = 300  # characters
 MOST_NAMES = 12  # groups that are shown one by one
 
@@ -34,6 +35,12 @@ class Table:
     def cells(self) -> list[list[Cell]]:
         """The rows as cells."""
         return [[cell(value) for value in row] for row in self.rows]
+
+    @property
+    def size(self) -> str:
+        """How wide it is for paper: "many" columns need small letters, "many most" also breaks within words."""
+        columns = len(self.heads)
+        return "" if columns <= WIDE else "many" if columns <= WIDEST else "many most"
 
     @property
     def numeric(self) -> list[bool]:
