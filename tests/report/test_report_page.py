@@ -369,6 +369,15 @@ def drawn(trace, monkeypatch):
     return found[0]
 
 
+def test_the_legend_of_shares_covers_no_bar():
+    figure = drawings.shares(["a", "b"], [("share of updates", np.array([0.5, 0.5])), ("share", np.full(2, 0.5))], "")
+    figure.canvas.draw()
+    (axis,) = figure.axes
+    legend = axis.get_legend().get_window_extent()
+    assert legend.y0 >= axis.get_window_extent().y1 - 1
+    assert legend.y1 <= figure.bbox.y1
+
+
 def test_updates_per_second_are_drawn_where_most_bins_are_empty(monkeypatch):
     short = simulate(FLEET, PLAN, 40, seed=2)
     flow = drawn(short, monkeypatch)

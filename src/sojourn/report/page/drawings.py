@@ -86,8 +86,13 @@ def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: st
             axis.fill_between(edges, *both, step="post", color=COLOURS[colour], alpha=0.75, lw=0, label=name)
             below = upper
         axis.set(xlabel="time (seconds)", ylabel=words(label), xlim=(edges[0], edges[-1]), ylim=(0, None))
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=len(parts), handlelength=1.0)
+        _legend_above(axis, len(parts))
     return figure
+
+
+def _legend_above(axis: Any, columns: int) -> None:
+    """Put the legend above the axes, where it covers nothing."""
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=columns, handlelength=1.0)
 
 
 def _coarser(edges: Floats, most: int, *values: Floats) -> list[Floats]:
@@ -160,7 +165,7 @@ def shares(names: Sequence[str], series: Sequence[tuple[str, Floats]], label: st
             axis.bar(at, values, wide, color=COLOURS[index], label=words(name, 2 * NAME))
         axis.set_xticks(places, [words(name, NAME // 2) for name in names], rotation=30 if len(names) > 4 else 0)
         axis.set(ylabel=label)
-        axis.legend()
+        _legend_above(axis, len(series))
     return figure
 
 
