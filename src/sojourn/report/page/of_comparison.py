@@ -12,6 +12,7 @@ from sojourn.errors import SojournError, UnreadableFile
 from sojourn.experiments.statistics import AXES
 from sojourn.files import read_json
 from sojourn.report.page import of_trace
+from sojourn.report.page.made_by import kept_in, say_command
 from sojourn.report.page.parts import Part, Section, Shown, listed, number, plural, table
 from sojourn.report.page.svg import page_style
 from sojourn.report.page.timing import timing_of
@@ -32,7 +33,7 @@ def part_of_comparison(folder: Path, rows: Sequence[Row], curves: Sequence[Row],
     names = list(dict.fromkeys(str(row["algorithm"]) for row in rows))
     if not rows:
         part.answer = ["No run of this comparison has ended.", ""]
-        part.sections = [_provenance(folder, content)]
+        part.sections = [*_compared(content), _provenance(folder, content)]
         return part
     key = str(rows[0]["judged_by"])
     in_time = {str(row["algorithm"]): row for row in rows if row["axis"] == "time"}
@@ -54,7 +55,7 @@ def part_of_comparison(folder: Path, rows: Sequence[Row], curves: Sequence[Row],
                 table("Runs that failed", ["run", "why"], [[one, str(why)] for one, why in failures.items()])
             )
         part.sections.append(section)
-    part.sections.append(_provenance(folder, content))
+    part.sections += [*_compared(content), _provenance(folder, content)]
     return part
 
 
@@ -253,10 +254,16 @@ def _provenance(folder: Path, content: Row) -> Section:
             )
         ],
     )
-    if content.get("comparison"):
-        section.said.append("What was compared:")
-        section.code.append(json.dumps(content["comparison"], indent=1, ensure_ascii=False)[:20_000])
+    say_command(section, content)
     return section
+
+
+def _compared(content: Row) -> list[Section]:
+    if not content.get("comparison"):
+        return []
+    return [
+        Section("What was compared", code=[json.dumps(content["comparison"], indent=1, ensure_ascii=False)[:20_000]])
+    ]
 
 
 def sweep_in(folder: Path, name: str | None = None) -> Part:
@@ -321,12 +328,9 @@ def part_of_sweep(folder: Path, rows: Sequence[Row], name: str) -> Part:
         if key in heads
     ]
     told = [[key, listed(sorted({str(row.get(key)) for row in ended}), 4)] for key in known] if ended else []
-    part.sections.append(
-        Section(
-            "Where it comes from",
-            tables=[table("Folder, hashes and versions", ["what", "value"], [["folder", str(folder)], *told])],
-        )
-    )
+    facts = table("Folder, hashes and versions", ["what", "value"], [["folder", str(folder)], *told])
+    part.sections.append(Section("Where it comes from", tables=[facts]))
+    say_command(part.sections[-1], kept_in(folder))
     return part
 
 

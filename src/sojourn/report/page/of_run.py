@@ -16,6 +16,7 @@ from sojourn.errors import SojournError
 from sojourn.experiments.results import Run
 from sojourn.own_code import OBJECT
 from sojourn.report.page import drawings, of_theory, of_trace
+from sojourn.report.page.made_by import say_command
 from sojourn.report.page.parts import Part, Section, Shown, number, plural, table
 from sojourn.report.page.timing import Timing, timing_of
 from sojourn.trace import Trace
@@ -24,6 +25,7 @@ from sojourn.values import WrongKind
 OVER = {"received": "updates received", "time": "time (seconds)", "gradients": "gradients computed"}
 BAD = ("left", "lost", "dropped", "refused", "expelled", "callback", "no plan", "plan", "plan kept", "early stop")
 """Events of a log that a reader wants to know of."""
+LENGTH = ("steps", "time", "trace")  # one of these keys says how long a run is
 MOST_LOG = 200_000  # lines of a log that are read
 
 
@@ -185,7 +187,9 @@ def _provenance(run: Run, folder: Path, live: bool) -> Section:
     except WrongKind:
         config = {}
     facts = {
-        key: value for key, value in run.facts.items() if key not in ("config", "versions") and value not in (None, [])
+        key: value
+        for key, value in run.facts.items()
+        if key not in ("config", "versions", "made_by") and value not in (None, [])
     }
     versions = run.facts.get("versions")
     told = [[key, value] for key, value in facts.items() if isinstance(value, str | int | float)]
@@ -199,7 +203,13 @@ def _provenance(run: Run, folder: Path, live: bool) -> Section:
     section.tables.append(
         table("Configuration", ["key", "value"], [[key, str(value)] for key, value in config.items()], 80)
     )
-    if config and not live:
+    if live:
+        say_command(section, run.facts)
+    elif any(str(value).startswith(OBJECT) for value in config.values()):
+        section.said.append("It was trained in Python, by a call of sojourn.train with objects that no command names.")
+    elif not any(config.get(key) for key in LENGTH):
+        section.said.append("It was trained along a trace that was handed over, as by sojourn replay.")
+    else:
         section.said.append("The command that trains it again:")
         section.code.append(command(config))
     return section

@@ -161,7 +161,7 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
             place = path / "trace.parquet" if path.is_dir() else path
             return [of_trace.part_of_trace(place, str(path), fleet, plan)]
         case kinds.PLAN:
-            return [of_plan.part_of_plan(Plan.load(path), str(path), fleet)]
+            return [of_plan.plan_in(path, fleet)]
         case kinds.RUN:
             return [of_run.part_of_run(path, None, fleet, plan)]
         case kinds.SEEDS:
