@@ -105,7 +105,7 @@ def who_was_busy(timing: Timing) -> Section:
     """Return the section with the timeline of some clients, and tasks over time."""
     read, fleet = timing.digest, timing.fleet
     section = Section("Who was busy when")
-    lanes = [lane for lane in read.lanes if lane.tasks]
+    lanes = [lane for lane in read.lanes if lane.times]
     if lanes:
         names = [timing.grouped.named(lane.client) for lane in lanes]
         figure, end = drawings.timeline(lanes, names, [int(read.label[lane.client]) for lane in lanes])
