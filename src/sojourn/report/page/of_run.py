@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.durations import shown
 from sojourn.errors import SojournError
 from sojourn.experiments.results import Run
 from sojourn.own_code import OBJECT
 from sojourn.report.page import drawings, of_theory, of_trace
 from sojourn.report.page.made_by import say_command
-from sojourn.report.page.parts import Part, Section, Shown, number, plural, table
+from sojourn.report.page.parts import Part, Section, Shown, duration, number, plural, table, were
 from sojourn.report.page.timing import Timing, timing_of
 from sojourn.trace import Trace
 from sojourn.values import WrongKind
@@ -36,7 +35,7 @@ def part_of_run(
     run = Run(folder)
     live = (folder / "rows.bin").exists()
     part = Part(name or str(folder), "live run" if live else "run", [])
-    rows = run.metrics if (folder / "metrics.csv").exists() else []
+    rows = run.metrics if (folder / "metrics.csv").is_file() else []
     part.rows = rows
     learnt = _learnt(run, rows)
     timing = _timing(folder, fleet, plan, trace, run.facts)
@@ -52,8 +51,10 @@ def part_of_run(
         part.sections = [learnt, *events]
         second = "Its timing cannot be shown, so nothing can be said about what was promised."
     part.answer = [_sentence(run, rows, live), second]
+    if isinstance(timing, Timing) and not (live or run.complete):
+        part.answer.append(_beforehand(folder, rows, timing.updates))
     if rows:
-        part.facts[:0] = _judged(rows[-1])
+        part.facts[:0] = _judged(rows[-1], "at the end" if run.complete else "so far")
         part.compared = {**_last(rows[-1]), **part.compared}
     part.sections.append(_provenance(run, folder, live))
     return part
@@ -61,7 +62,7 @@ def part_of_run(
 
 def _timing(folder: Path, fleet: Any, plan: Any, trace: Trace | None, facts: Mapping[str, Any]) -> Any:
     """Return the timing of a run, or a sentence that says why there is none."""
-    if trace is None and not (folder / "trace.parquet").exists():
+    if trace is None and not (folder / "trace.parquet").is_file():
         return "The run has no trace yet: it is written when the run ends."
     if trace is None:
         timing = timing_of(folder, fleet, plan)
@@ -95,14 +96,24 @@ def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
     early = f", ended early: {run.stopped}" if run.complete and run.stopped else ""
     return (
         f"{'A live run' if live else 'A run'} of {what} reached {worth} after {plural(last['received'], 'update')} in "
-        f"{shown(last['time'])}{clock}{state}{early}."
+        f"{duration(last['time'])}{clock}{state}{early}."
     )
 
 
-def _judged(last: Mapping[str, float]) -> list[tuple[str, str]]:
-    found = [(number(last["test_loss"], 4), "test loss at the end")]
+def _beforehand(folder: Path, rows: Sequence[Mapping[str, float]], whole: int) -> str:
+    """Return why the trace of a run that is not complete has more updates than were trained."""
+    done = [int(row["received"]) for row in rows if np.isfinite(row["received"])]
+    done += [int(one.stem) for one in (folder / "checkpoints").glob("*.json") if one.stem.isdecimal()]
+    return (
+        f"{max(done, default=0):,} of {plural(whole, 'update')} {were(max(done, default=0))} trained so far: what is "
+        "said of the timing is about all of them, as it was known before the training began."
+    )
+
+
+def _judged(last: Mapping[str, float], when: str) -> list[tuple[str, str]]:
+    found = [(number(last["test_loss"], 4), f"test loss {when}")]
     if np.isfinite(last["accuracy"]):
-        found.insert(0, (number(last["accuracy"], 4), "test accuracy at the end"))
+        found.insert(0, (number(last["accuracy"], 4), f"test accuracy {when}"))
     if np.isfinite(last["client_worst"]):
         found.append((number(last["client_worst"], 4), "accuracy of the worst client"))
     return found

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.durations import shown
 from sojourn.shown import rounded, visible
 
 MOST_ROWS = 40  # of a table
@@ -161,10 +162,19 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], mos
 def plural(many: float, word: str) -> str:
     """Return a number of things.
 
-    >>> plural(1, "run"), plural(2000, "run")
-    ('1 run', '2,000 runs')
+    >>> plural(1, "run"), plural(2000, "run"), plural(float("nan"), "run")
+    ('1 run', '2,000 runs', '– runs')
     """
-    return f"{many:,.0f} {word}{'' if many == 1 else 's'}"
+    return f"{many:,.0f} {word}{'' if many == 1 else 's'}" if math.isfinite(many) else f"– {word}s"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration; a dash where it is not known.
+
+    >>> duration(90.0), duration(float("nan")), duration(float("inf"))
+    ('1.5 min', '–', '–')
+    """
+    return shown(seconds) if math.isfinite(seconds) else "–"
 
 
 def were(many: float) -> str:

@@ -28,7 +28,7 @@ from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.observe.observation import Observation
 from sojourn.timing.simulate.summary import Summary
 from sojourn.trace import Trace
-from sojourn.values import items
+from sojourn.values import items, whole
 from sojourn.values import table as table_of
 
 MARK = "sojourn report"  # of our pages, so that nothing else is replaced
@@ -165,12 +165,7 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
         case kinds.RUN:
             return [of_run.part_of_run(path, None, fleet, plan)]
         case kinds.SEEDS:
-            seeds = items(table_of(read_json(path / "seeds.json", "list of seeds"), "seeds").get("seeds"), "seeds")
-            folders = [path / f"seed-{int(seed)}" for seed in seeds]
-            ready = [one for one in folders if (one / "config.json").exists()][:MOST_THINGS]
-            if not ready:
-                raise InvalidInput(f"none of the runs in {path} has begun; train them first")
-            return [of_run.part_of_run(one, None, fleet, plan) for one in ready]
+            return [of_run.part_of_run(one, None, fleet, plan) for one in _begun(path)]
         case kinds.COMPARISON:
             return [of_comparison.comparison_in(path)]
         case kinds.SWEEP:
@@ -180,6 +175,17 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
         case kinds.SUMMARY:
             return [of_simulation.part_of_summary(path)]
     return [of_simulation.part_of_simulation(path, fleet, plan)]
+
+
+def _begun(path: Path) -> list[Path]:
+    """Return the folders of the seeds of a run that have begun."""
+    what = f"list of seeds {path / 'seeds.json'}"
+    told = table_of(read_json(path / "seeds.json", "list of seeds"), what)
+    seeds = [whole(one, f"a seed in the {what}") for one in items(told.get("seeds"), f"seeds in the {what}")]
+    ready = [one for one in (path / f"seed-{seed}" for seed in seeds) if (one / "config.json").is_file()]
+    if not ready:
+        raise InvalidInput(f"none of the runs in {path} has begun; train them first")
+    return ready[:MOST_THINGS]
 
 
 def page(parts: Sequence[Part], command: str = "") -> Report:
