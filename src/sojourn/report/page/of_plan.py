@@ -17,7 +17,7 @@ from sojourn.planning.bound.comparison import compare
 from sojourn.planning.bound.search import Planned
 from sojourn.report.page import drawings
 from sojourn.report.page.made_by import say_command
-from sojourn.report.page.parts import Part, Section, Shown, listed, number, percent, plural, table
+from sojourn.report.page.parts import Part, Section, Shown, called, listed, number, percent, plural, table
 from sojourn.scenario import Scenario
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected
@@ -91,7 +91,7 @@ def part_of_analysis(found: Analysis) -> Part:
     """Return the part about the exact analysis of a plan."""
     stale = found.staleness()
     low, high = int(np.argmin(stale)), int(np.argmax(stale))
-    names = found.fleet.name
+    names = [called(name) for name in found.fleet.name]
     return Part(
         "analysis",
         "exact analysis",
@@ -128,7 +128,7 @@ def _answer(plan: Plan, told: Mapping[str, Any], rows: Sequence[Mapping[str, Any
     other = next((row for row in rows[1:] if _float(row.get("updates")) > 0), None)
     if other is not None:
         times = _float(rows[0].get("updates")) / _float(other["updates"])
-        second += f", {number(times, 3)} times as many as {other.get('policy')}"
+        second += f", {number(times, 3)} times as many as {called(other.get('policy'))}"
     return [f"{first}.", f"{second}."]
 
 
@@ -179,7 +179,7 @@ def _policy(plan: Plan, told: Mapping[str, Any]) -> Section:
     )
     if len(plan.name) <= 12 and np.isfinite(each["staleness"]).all():
         words = listed(
-            [f"{name} {number(value, 4)}" for name, value in zip(plan.name, each["staleness"], strict=True)], 12
+            [f"{called(name)} {number(value, 4)}" for name, value in zip(plan.name, each["staleness"], strict=True)], 12
         )
         section.figures.append(
             Shown(
@@ -205,7 +205,7 @@ def _policies(rows: Sequence[Mapping[str, Any]], time: Any) -> list[Section]:
     for key in ("updates", "slowest", "loss"):
         values = [_float(row.get(key)) for row in rows]
         if np.isfinite(values).all():
-            words = listed([f"{name} {number(value, 4)}" for name, value in zip(names, values, strict=True)], 8)
+            words = listed([f"{called(name)} {number(value, 4)}" for name, value in zip(names, values, strict=True)], 8)
             section.figures.append(
                 Shown(
                     f"policies-{key}",
@@ -263,7 +263,7 @@ def _exact(found: Any) -> Section:
         waiting = np.maximum(count * found.queue - working, 0).round(9)
         words = listed(
             [
-                f"{name} {number(one, 3)} in service, {number(other, 3)} waiting"
+                f"{called(name)} {number(one, 3)} in service, {number(other, 3)} waiting"
                 for name, one, other in zip(fleet.name, working, waiting, strict=True)
             ],
             12,

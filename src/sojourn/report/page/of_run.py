@@ -16,7 +16,7 @@ from sojourn.experiments.results import Run
 from sojourn.own_code import OBJECT
 from sojourn.report.page import drawings, of_theory, of_trace
 from sojourn.report.page.made_by import say_command
-from sojourn.report.page.parts import Part, Section, Shown, duration, number, plural, table, were
+from sojourn.report.page.parts import Part, Section, Shown, called, duration, number, plural, table, were
 from sojourn.report.page.timing import Timing, timing_of
 from sojourn.trace import Trace
 from sojourn.values import WrongKind
@@ -84,7 +84,7 @@ def _timing(folder: Path, fleet: Any, plan: Any, trace: Trace | None, facts: Map
 
 def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
     data = str(run.config.get("data")).removeprefix(OBJECT)
-    what = f"{run._name} on {data}"
+    what = f"{called(run._name)} on {called(data)}"
     if not rows:
         return f"A run of {what} has no evaluation yet."
     last = rows[-1]
@@ -152,7 +152,9 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> list[Shown]:
                 (name, np.array([row[axis] for row in rows]), np.array([row[key] for row in rows]))
                 for name, rows in runs.items()
             ]
-            ends = [f"{name} ends at {number(value[-1], 4)} after {number(at[-1], 5)}" for name, at, value in lines]
+            ends = [
+                f"{called(name)} ends at {number(value[-1], 4)} after {number(at[-1], 5)}" for name, at, value in lines
+            ]
             found.append(
                 Shown(
                     f"{key.replace('_', '-')}-{axis}",

@@ -12,7 +12,7 @@ from sojourn.fleet_file import COLUMNS
 from sojourn.plan import Plan
 from sojourn.report.page import drawings, of_trace
 from sojourn.report.page.made_by import say_command
-from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table, were
+from sojourn.report.page.parts import Cell, Part, Section, Shown, called, number, plural, plus_minus, table, were
 from sojourn.report.page.timing import timing_of
 from sojourn.values import WrongKind, items, optional_number, text, whole
 from sojourn.values import table as table_of
@@ -134,7 +134,8 @@ def _simulated(content: dict[str, Any]) -> list[Section]:
         ]
         shown = [("simulated" if key == "value" else key, values) for key, values in series]
         words = "; ".join(
-            f"{name} {number(shown[0][1][at], 4)}, exact {number(shown[1][1][at], 4)}" for at, name in enumerate(names)
+            f"{called(name)} {number(shown[0][1][at], 4)}, exact {number(shown[1][1][at], 4)}"
+            for at, name in enumerate(names)
         )
         section.figures.append(
             Shown(

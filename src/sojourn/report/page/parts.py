@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.durations import shown
-from sojourn.shown import rounded, visible
+from sojourn.shown import rounded, short, visible
 
 MOST_ROWS = 40  # of a table
 WIDE, WIDEST = 8, 12  # columns that paper takes in common and in small letters
 MOST_CELL = 300  # characters
+MOST_NAME = 60  # characters of a name in a sentence
 MOST_NAMES = 12  # groups that are shown one by one
 
 
@@ -184,6 +185,15 @@ def were(many: float) -> str:
     ('was', 'were')
     """
     return "was" if many == 1 else "were"
+
+
+def called(name: Any) -> str:
+    """Return a name for a sentence; the middle of a long one is left out.
+
+    >>> called("fast"), called("x" * 99) == f"{'x' * 28} ... {'x' * 27}"
+    ('fast', True)
+    """
+    return short(str(name), MOST_NAME)
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

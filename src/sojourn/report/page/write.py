@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
@@ -33,7 +33,6 @@ from sojourn.values import table as table_of
 
 MARK = "sojourn report"  # of our pages, so that nothing else is replaced
 MOST_BYTES = 1_900_000  # of a page
-SPARE = 60_000  # bytes for captions
 MOST_THINGS = 40  # on one page
 MOST_RUNS = 8  # whose curves are drawn together
 
@@ -81,17 +80,26 @@ def write_report(
     overwrite: bool = False,
 ) -> Report:
     """Write a page about everything that is named; paths may be of different kinds. `figures` is a folder."""
-    if not 1 <= len(paths) <= MOST_THINGS:
-        raise InvalidInput(f"a page can report 1 to {MOST_THINGS} things, got {len(paths)}; write several pages")
+    _check_number(len(paths))
     check_report(out, overwrite)
     if figures is not None:
         check_folder(figures)
     pyplot()  # what is missing is said before the work
     check_libraries()
     things = [one if isinstance(one, Part) else found(one) for one in paths]
+    _check_number(sum(len(_begun(one.path)) if _of_seeds(one) else 1 for one in things))
     parts = [part for thing in things for part in parts_of(thing, fleet=fleet, plan=plan)]
     written = page(parts, command).save(out, overwrite)
     return written if figures is None else replace(written, figures=tuple(_written(parts, figures)))
+
+
+def _check_number(things: int) -> None:
+    if not 1 <= things <= MOST_THINGS:
+        raise InvalidInput(f"a page can report 1 to {MOST_THINGS} things, got {things}; write several pages")
+
+
+def _of_seeds(thing: Part | Found) -> TypeGuard[Found]:
+    return isinstance(thing, Found) and thing.kind == kinds.SEEDS
 
 
 def default_place(path: str | Path) -> Path:
@@ -185,7 +193,7 @@ def _begun(path: Path) -> list[Path]:
     ready = [one for one in (path / f"seed-{seed}" for seed in seeds) if (one / "config.json").is_file()]
     if not ready:
         raise InvalidInput(f"none of the runs in {path} has begun; train them first")
-    return ready[:MOST_THINGS]
+    return ready
 
 
 def page(parts: Sequence[Part], command: str = "") -> Report:
@@ -199,15 +207,26 @@ def page(parts: Sequence[Part], command: str = "") -> Report:
     }
     sections = [*together, *(section for part in parts for section in part.sections)]
     drawn = {id(one): _drawn(one, f"f{at}") for at, one in enumerate(sections, 1)}
-    bare = fill("report.html", parts=[_with(part, {}) for part in parts], together=[], **facts)
-    room = MOST_BYTES - len(bare.encode()) - SPARE
-    for figures in drawn.values():
-        for figure in figures:
-            room -= len(figure["svg"].encode())
-            if room < 0:
-                figure["svg"] = ""
-    beginning = [_section(one, drawn) for one in together]
-    return Report(fill("report.html", parts=[_with(part, drawn) for part in parts], together=beginning, **facts))
+    pictures = [(figure, figure["svg"]) for figures in drawn.values() for figure in figures]
+
+    def filled() -> str:
+        beginning = [_section(one, drawn) for one in together]
+        return fill("report.html", parts=[_with(part, drawn) for part in parts], together=beginning, **facts)
+
+    for figure, _ in pictures:
+        figure["svg"] = ""
+    room = MOST_BYTES - len(filled().encode())
+    if room < 0:
+        raise InvalidInput(
+            f"the page would have more than {MOST_BYTES:,} bytes without any figure ({MOST_BYTES - room:,}); "
+            f"{'report fewer things at a time' if len(parts) > 1 else 'shorten the names in it'}"
+        )
+    for figure, svg in pictures:
+        room -= len(svg.encode())
+        if room < 0:
+            break
+        figure["svg"] = svg
+    return Report(filled())
 
 
 def _drawn(section: Section, prefix: str) -> list[dict[str, Any]]:
