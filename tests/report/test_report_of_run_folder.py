@@ -45,6 +45,9 @@ def test_a_run_that_stopped_early_says_that_its_timing_was_known_beforehand(fold
     assert ("0.5", "test loss so far") in part.facts
     (folder / "summary.json").write_text("{}")
     part = part_of_run(folder)
+    assert part.answer[2].startswith("9 of 300 updates were trained: what is said")  # its time was over before
+    evaluated(folder)
+    part = part_of_run(folder)
     assert len(part.answer) == 2
     assert ("0.5", "test loss at the end") in part.facts
 

@@ -51,8 +51,8 @@ def part_of_run(
         part.sections = [learnt, *events]
         second = "Its timing cannot be shown, so nothing can be said about what was promised."
     part.answer = [_sentence(run, rows, live), second]
-    if isinstance(timing, Timing) and not (live or run.complete):
-        part.answer.append(_beforehand(folder, rows, timing.updates))
+    if isinstance(timing, Timing) and not live:
+        part.answer += _beforehand(folder, rows, timing.updates, run.complete)
     if rows:
         part.facts[:0] = _judged(rows[-1], "at the end" if run.complete else "so far")
         part.compared = {**_last(rows[-1]), **part.compared}
@@ -100,14 +100,18 @@ def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
     )
 
 
-def _beforehand(folder: Path, rows: Sequence[Mapping[str, float]], whole: int) -> str:
-    """Return why the trace of a run that is not complete has more updates than were trained."""
-    done = [int(row["received"]) for row in rows if np.isfinite(row["received"])]
-    done += [int(one.stem) for one in (folder / "checkpoints").glob("*.json") if one.stem.isdecimal()]
-    return (
-        f"{max(done, default=0):,} of {plural(whole, 'update')} {were(max(done, default=0))} trained so far: what is "
-        "said of the timing is about all of them, as it was known before the training began."
-    )
+def _beforehand(folder: Path, rows: Sequence[Mapping[str, float]], whole: int, complete: bool) -> list[str]:
+    """Return a sentence where the trace of a simulated run has more updates than were trained."""
+    counts = [int(row["received"]) for row in rows if np.isfinite(row["received"])]
+    counts += [int(one.stem) for one in (folder / "checkpoints").glob("*.json") if one.stem.isdecimal()]
+    done = max(counts, default=0)
+    if complete and (not counts or done >= whole):
+        return []
+    state = "" if complete else " so far"
+    return [
+        f"{done:,} of {plural(whole, 'update')} {were(done)} trained{state}: what is said of the timing is about all "
+        "of them, as it was known before the training began."
+    ]
 
 
 def _judged(last: Mapping[str, float], when: str) -> list[tuple[str, str]]:
