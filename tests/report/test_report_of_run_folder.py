@@ -56,6 +56,8 @@ def test_a_run_that_stopped_early_says_that_its_timing_was_known_beforehand(fold
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_what_is_not_known_of_the_last_evaluation_is_a_dash(folder, key, value):
     evaluated(folder, **{key: value})
+    (folder / "summary.json").write_text("{}")
+    assert len(part_of_run(folder).answer) == 2  # how many were trained is not known either, or it was all of them
     (folder / "trace.parquet").unlink()
     for thing in (folder, Run(folder)):
         (part,) = parts_of(thing)

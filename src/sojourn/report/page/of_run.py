@@ -105,7 +105,7 @@ def _beforehand(folder: Path, rows: Sequence[Mapping[str, float]], whole: int, c
     counts = [int(row["received"]) for row in rows if np.isfinite(row["received"])]
     counts += [int(one.stem) for one in (folder / "checkpoints").glob("*.json") if one.stem.isdecimal()]
     done = max(counts, default=0)
-    if complete and (not counts or done >= whole):
+    if done >= whole or (complete and not (rows and np.isfinite(rows[-1]["received"]))):
         return []
     state = "" if complete else " so far"
     return [
