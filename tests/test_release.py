@@ -143,6 +143,20 @@ def test_the_wheel_holds_every_file_of_the_source_and_no_other(built):
 
 
 @pytest.mark.slow
+def test_the_wheel_holds_the_licence_of_every_script_of_others(built):
+    for path in built[1:]:
+        with zipfile.ZipFile(path) as wheel:
+            of_others = [name for name in wheel.namelist() if "/vendor/" in name and not name.endswith(".py")]
+            named = {name: f"{name.partition('.')[0]}.LICENSE" for name in of_others}
+            assert any(name.endswith("uPlot.iife.min.js") for name in named)
+            for licence in set(named.values()):
+                said = wheel.read(licence).decode()
+                assert "The MIT License" in said
+                assert "Copyright (c)" in said
+                assert "shall be included in all copies" in " ".join(said.split())
+
+
+@pytest.mark.slow
 def test_the_sdist_brings_licence_citation_and_changelog(built):
     with tarfile.open(built[0]) as packed:
         names = {name.split("/", 1)[1] for name in packed.getnames()}

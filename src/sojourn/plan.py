@@ -224,11 +224,11 @@ class Plan(Frozen, Tabular):
         untimed = dict.fromkeys(("step_size", "tuned_for", "correction", "buffer", "adaptive", "schedule"))
         return replace(self, **untimed).hash  # type: ignore[arg-type]
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON."""
-        write_text(path, self.text(), "plan file")
+    def save(self, path: str | Path, made_by: str | None = None) -> None:
+        """Write the plan as JSON; `made_by`, the command that made it, is kept in the file for its report."""
+        write_text(path, self.text(made_by), "plan file")
 
-    def text(self) -> str:
+    def text(self, made_by: str | None = None) -> str:
         """Return the text of the file that `save` writes."""
         groups = [
             {"name": name, "count": int(count), "sampling": float(p)}
@@ -244,6 +244,7 @@ class Plan(Frozen, Tabular):
             "fleet_hash": self.fleet_hash,
             "groups": groups,
             "promises": dict(self.promises),
+            **({} if made_by is None else {"made_by": made_by}),
         }
         return json_text(content)
 

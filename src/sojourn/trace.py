@@ -101,7 +101,8 @@ class Trace(Frozen, Tabular):
 
     def _title(self) -> str:
         ended = self.applied_at[self.applied]
-        until = f" until time {ended.max():.6g}" if ended.size else ""
+        known = ended[np.isfinite(ended)]
+        until = f" until time {known.max():.6g}" if known.size else ""
         return f"{self.metadata.get('origin', 'given')} Trace of {len(self):,} tasks, {ended.size:,} applied{until}"
 
     def _table(self) -> dict[str, Any]:

@@ -147,3 +147,9 @@ function tooWide() {
   const named = guilty.filter((each) => !cut(each)).slice(-3).map((each) => shown(each));
   return [`wider than ${width} pixels: ${document.documentElement.scrollWidth}: ${named.join("; ")}`];
 }
+
+function cutOff() { // on paper nothing can be scrolled
+  const whole = (each) => each instanceof SVGElement || !each.clientWidth || each.scrollWidth <= each.clientWidth;
+  const cut = [...document.querySelectorAll("*")].filter((each) => !whole(each));
+  return cut.map((each) => `${each.scrollWidth} pixels stand in ${each.clientWidth}: ${shown(each)}`);
+}

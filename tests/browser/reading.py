@@ -18,6 +18,7 @@ CONTROLS = {
 }
 CONTROLS |= {"switch", "tab", "menuitem", "option", "DisclosureTriangle"}
 PHONE = 390  # pixels
+PAPER = 718  # between the margins of A4
 
 
 def faults(page: Any) -> list[str]:
@@ -59,6 +60,15 @@ def too_wide(page: Any, width: int = PHONE) -> list[str]:
     before = page.viewport_size
     page.set_viewport_size({"width": width, "height": 800})
     found = _ask(page, "tooWide")
+    page.set_viewport_size(before)
+    return list(found)
+
+
+def cut_off(page: Any, width: int = PAPER) -> list[str]:
+    """What is wider than the element it stands in, so that paper as wide as this loses some of it."""
+    before = page.viewport_size
+    page.set_viewport_size({"width": width, "height": 1000})
+    found = _ask(page, "cutOff")
     page.set_viewport_size(before)
     return list(found)
 

@@ -9,9 +9,11 @@ import pytest
 import reading
 
 from live.waiting import until
-from sojourn import Fleet, Plan, make_plan, simulate
+from sojourn import Fleet, Plan, compare, make_plan, simulate, train
+from sojourn.report.page.parts import Part, Section, table
 from sojourn.report.page.write import write_report
 
+WIDTH = 900  # pixels of pictures of more than the beginning
 NAME = "old <script>throw 'run'</script>"  # if it were run, the visit would fail
 FLEET = Fleet(("fast", NAME), np.array([6, 4]), np.array([4.0, 1.0]), data_size=np.array([100.0, 300.0]))
 
@@ -35,6 +37,47 @@ def _write() -> None:
     write_report([folder / "strange.parquet"], folder / "strange.html", fleet=FLEET, plan=strange)
     make_plan(fleet, time=600).save(folder / "plan.json")
     write_report([folder / "plan.json", folder / "trace.parquet"], folder / "both.html", fleet=fleet)
+    write_report([folder / "plan.json"], folder / "plan.html", fleet=fleet)
+    wide = [
+        table(f"{many} columns", ["staleness"] * many, [[f"{10**12 + at:,}" for at in range(many)]]) for many in (9, 16)
+    ]
+    part = Part(
+        "wide", "tables", ["It is wide."], sections=[Section("Wide", tables=wide, code=["sojourn " + "x" * 300])]
+    )
+    traces = [folder / "trace.parquet", folder / "strange.parquet"]
+    write_report([*traces, part], folder / "wide.html", fleet=fleet, plan=plan)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("trained")
+    with contextlib.chdir(folder):
+        Fleet(("fast", "slow"), FLEET.count, FLEET.rate).save("fleet.csv")
+        keys: dict[str, Any] = {"data": "digits", "partition": "classes(k=2)", "model": "logistic", "time": 30}
+        train("fleet.csv", concurrency=10, step_size=0.1, folder="run", progress=False, **keys)
+        write_report(["run"], folder / "run.html")
+        methods = ["asyncsgd", "fedbuff(size=5)", "fedasync"]
+        compare("fleet.csv", methods, seeds=3, folder="comparison", jobs=1, step_size=0.1, **keys)
+        write_report(["comparison"], folder / "comparison.html")
+    return folder
+
+
+@pytest.mark.parametrize(("name", "height"), [("run", 3400), ("comparison", 2450)])
+@pytest.mark.slow
+def test_everybody_can_read_a_report_of_training(visit: Any, trained: Path, name: str, height: int) -> None:
+    page = visit(trained / f"{name}.html", width=WIDTH, height=height)
+    visit.picture(page, f"report-{name}", whole=False)
+    assert reading.faults(page) == []
+    page.emulate_media(media="print")
+    assert reading.cut_off(page) == []
+
+
+@pytest.mark.parametrize("name", ["trace", "plan"])
+def test_a_report_ends_with_where_it_comes_from(visit: Any, place: Path, name: str) -> None:
+    page = visit(place / f"{name}.html", width=WIDTH, height=3280)
+    visit.picture(page, f"report-{name}", whole=False)
+    assert page.locator("h2").last.inner_text() == "Where it comes from"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -72,6 +115,14 @@ def test_a_report_can_be_printed(visit: Any, place: Path) -> None:
     assert page.get_by_role("button").count() == 0
     assert reading.faint_text(page) == []
     assert len(page.pdf()) > 20_000
+
+
+@pytest.mark.parametrize("name", ["both", "wide"])
+def test_nothing_is_cut_off_on_paper(visit: Any, place: Path, name: str) -> None:
+    page = visit(place / f"{name}.html")
+    page.emulate_media(media="print")
+    assert reading.cut_off(page) == []
+    assert page.evaluate("getComputedStyle(document.querySelector('.scroll')).backgroundImage") == "none"
 
 
 def test_a_name_with_a_script_in_it_is_shown_and_not_run(visit: Any, place: Path) -> None:

@@ -51,6 +51,14 @@ def test_the_name_of_a_curve_that_ends_early_covers_no_other_curve(panel):
         assert not any(box.contains(x, y) for x, y in drawn)
 
 
+@pytest.mark.parametrize("values", [[0.4], [0.4, np.nan]])
+def test_a_curve_with_one_point_is_drawn_as_a_dot(panel, values):
+    draw_lines(panel, [Line("one", np.arange(len(values)) * 10.0, np.array(values)), line("long", 20)])
+    dots = [drawn for drawn in panel.lines if drawn.get_marker() == "o"]
+    assert [drawn.get_xydata().tolist() for drawn in dots] == [[[0.0, 0.4]]]
+    assert [text.get_text() for text in panel.legend().get_texts()] == ["one", "long"]
+
+
 def test_time_has_its_unit():
     figure = comparison_figure(rows_of("one", "other"), "accuracy", "title")
     assert figure.axes[0].get_xlabel() == "virtual time (seconds)"

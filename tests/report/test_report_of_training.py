@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from sojourn import Fleet, Plan, compare, sweep, train
+from sojourn import Fleet, compare, sweep, train
 from sojourn.cli.main import app
 from sojourn.experiments.results import Run
 from sojourn.learning.run.metrics import read_metrics
@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("training")
     FLEET.save(place / "fleet.csv")
     keys = {"steps": 60, "data": "digits", "step_size": 0.1, "batch_size": 8, "evaluate_every": 20}
-    train(place / "fleet.csv", Plan.uniform(FLEET, 5), folder=place / "run", **keys)
+    train(place / "fleet.csv", concurrency=5, folder=place / "run", **keys)
     compare(place / "fleet.csv", ["asyncsgd", "fedbuff(size=5)"], seeds=2, folder=place / "comparison", jobs=1, **keys)
     del keys["step_size"]
     sweep(place / "fleet.csv", {"step_size": [0.05, 0.1]}, folder=place / "sweep", jobs=1, **keys)

@@ -284,6 +284,43 @@ def test_a_page_that_would_be_too_large_leaves_its_last_figures_out():
     assert html.count("This figure is left out") == 4 - html.count("<svg")
 
 
+@pytest.mark.parametrize(("many", "way"), [(1, "shorten the names in it"), (2, "report fewer things at a time")])
+def test_a_page_that_is_too_large_without_any_figure_is_refused(many, way):
+    parts = [Part("x", "y", ["z" * (MOST_BYTES // many)])] * many
+    with pytest.raises(InvalidInput, match=rf"more than 1,900,000 bytes without any figure \(1,9.*; {way}"):
+        page(parts)
+
+
+def test_captions_count_where_figures_are_left_out():
+    figures = [Shown("f", drawings.shares(["a"], [("b", np.ones(1))], "c"), "d", "e" * 100_000) for _ in range(20)]
+    with pytest.raises(InvalidInput, match="without any figure"):
+        page([Part("x", "y", ["z"], sections=[Section("many", figures=figures)])])
+
+
+def test_long_names_are_shortened_in_sentences(trace):
+    fleet = replace(FLEET, name=("fast" * 3000, "slow" * 3000))
+    plan = Plan.uniform(fleet, 12)
+    (part,) = parts_of(trace, fleet=fleet, plan=plan)
+    others = [parts_of(thing)[0] for thing in (analyze(fleet, plan), measure(fleet, plan, 4000, seed=1))]
+    for one in (part, *others):
+        figures = [shown for section in one.sections for shown in section.figures]
+        said = [*one.answer, *(text for section in one.sections for text in (*section.said, *section.notes))]
+        said += [text for shown in figures for text in (shown.alt, shown.caption)]
+        assert max(map(len, said)) < 1000
+    assert "(slowslow" in part.answer[0]
+    assert " ... " in part.answer[0]
+
+
+def test_every_seed_of_a_run_counts_as_a_thing(tmp_path):
+    for name in ("first", "second"):
+        for seed in range(21):
+            (tmp_path / name / f"seed-{seed}").mkdir(parents=True)
+            (tmp_path / name / f"seed-{seed}" / "config.json").write_text("{}")
+        (tmp_path / name / "seeds.json").write_text(json.dumps({"seeds": list(range(21))}))
+    with pytest.raises(InvalidInput, match="a page can report 1 to 40 things, got 42; write several pages"):
+        write_report([tmp_path / "first", tmp_path / "second"], tmp_path / "page.html")
+
+
 def test_what_cannot_be_reported_is_refused_in_a_sentence(trace, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
@@ -367,6 +404,15 @@ def drawn(trace, monkeypatch):
     monkeypatch.setattr(drawings, "over_time", note)
     trace.report(fleet=FLEET, plan=PLAN)
     return found[0]
+
+
+def test_the_legend_of_shares_covers_no_bar():
+    figure = drawings.shares(["a", "b"], [("share of updates", np.array([0.5, 0.5])), ("share", np.full(2, 0.5))], "")
+    figure.canvas.draw()
+    (axis,) = figure.axes
+    legend = axis.get_legend().get_window_extent()
+    assert legend.y0 >= axis.get_window_extent().y1 - 1
+    assert legend.y1 <= figure.bbox.y1
 
 
 def test_updates_per_second_are_drawn_where_most_bins_are_empty(monkeypatch):

@@ -1,6 +1,8 @@
 """What every command has in addition: other formats for its tables, and messages about old names of flags."""
 
+import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +12,7 @@ from sojourn.cli.formats import format_options, one_format
 from sojourn.cli.old_flags import refuse_old
 from sojourn.dashboards import PORT
 
+MADE_BY = "made_by.json"  # in the folder of a sweep or a tuning
 WORDS = "sojourn.words"  # where a command finds what the user typed after `sojourn`
 
 
@@ -45,6 +48,21 @@ class WithoutTables(Command):
 def again(*more: str) -> str:
     """Return the command line that the user typed, with more words after it."""
     return shlex.join(["sojourn", *click.get_current_context().meta[WORDS], *more])
+
+
+def made_by() -> str:
+    """Return the command line for a file that may be handed on: an address loses its user and password.
+
+    It is kept as `made_by`, so that a report can say what made the file.
+    """
+    return re.sub(r"(?<=://)[^/\s]*@", "", again())
+
+
+def keep_command(folder: Path) -> None:
+    """Write the command line into a folder that has no file with facts about the whole."""
+    from sojourn.files import write_json
+
+    write_json(folder / MADE_BY, {"made_by": made_by()}, "command")
 
 
 def _groups(ctx: click.Context) -> list[str]:

@@ -151,6 +151,7 @@ def compare(
         pyplot()  # reports before the training, not after it, that matplotlib is missing
     options: dict[str, Any] = {"jobs": jobs, "on": on, "address": ray_address, "together": together}
     options |= {"checkpoint_seconds": between}
+    from sojourn.cli.command import made_by
     from sojourn.cli.show import attempts
     from sojourn.experiments.compare import save, work_off
     from sojourn.experiments.earlier import check_comparison
@@ -161,7 +162,7 @@ def compare(
     with cell_bar() as (phase, report):
         compared = work_off(comparison, out, mine, phase, watch=report, **options)
     with attempts() as attempt:
-        attempt(save, comparison, compared)
+        attempt(save, comparison, compared, made_by())
         if not (compared.runs or compared.interrupted or compared.open or compared.failures):
             raise SojournError("nothing is left to compare: " + "; ".join(compared.notes))
         if picture and compared.curves:

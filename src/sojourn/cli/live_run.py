@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.arguments import AsJson, TheCallbacks
+from sojourn.cli.command import made_by
 from sojourn.cli.dashboard import ThePage, announce
 from sojourn.cli.run_flags import takes_keys
 from sojourn.cli.show import plural, say
@@ -88,7 +89,8 @@ def server(
         _say_farewell(file, as_json)
         return
     _say_advised(run)
-    opened = open_server(run, file, resume, report=_tell, overwrite=overwrite, callbacks=callback or [])
+    told: dict[str, Any] = {"callbacks": callback or [], "made_by": made_by()}
+    opened = open_server(run, file, resume, report=_tell, overwrite=overwrite, **told)
     say(f"serving {_where(opened, file)}, run in {file.out}", err=True)
     if file.engine == "grpc":
         say(f"tasks go out once {plural(opened.loop.limits.begin_with, 'client')} joined", err=True)
@@ -237,7 +239,7 @@ def _run_here(
     from sojourn.live.serve import names_of, open_server
 
     _say_advised(run)
-    opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite)
+    opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite, made_by=made_by())
     say(f"waiting for {plural(opened.loop.limits.begin_with, 'client')}, which are starting", err=True)
     clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
     with clients as alive:

@@ -45,6 +45,7 @@ def plan_by_bound(
     from sojourn.calibration import notes_of
     from sojourn.cli.arguments import check_free, tasks_of, whole
     from sojourn.cli.bound_shown import print_plan
+    from sojourn.cli.command import made_by
     from sojourn.cli.show import attempts, progress, say, to_json
     from sojourn.constants import WORKED_EXAMPLE, Constants
     from sojourn.durations import seconds
@@ -118,7 +119,7 @@ def plan_by_bound(
     shown = Explanation(planned, numbers, constants is not None, tuple(notes), sensitivity, law_check)
     with attempts() as attempt:  # write the plan first: explaining it takes longer
         if out is not None:
-            attempt(_save, planned.plan, out)
+            attempt(_save, planned.plan, out, "", made_by())
         if single is not None:
             attempt(
                 _save, planned.fleet, single, ": the same clients as single groups, the fleet that this plan is for"
@@ -145,10 +146,10 @@ def _check_policy(cap: str | None, correction: float | None) -> None:
         raise InvalidInput(f"the bound holds for unbiased updates, got --correction {correction:g}; leave it out")
 
 
-def _save(what: "Plan | Fleet", path: Path, remark: str = "") -> None:
+def _save(what: "Plan | Fleet", path: Path, remark: str = "", *made_by: str) -> None:
     from sojourn.cli.show import say
 
-    what.save(path)
+    what.save(path, *made_by)
     say(f"wrote {path}{remark}", err=True)
 
 

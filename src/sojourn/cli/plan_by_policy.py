@@ -181,9 +181,10 @@ def _number(*names: str) -> str:
 
 
 def _save(advice: "Advice", path: Path) -> None:
+    from sojourn.cli.command import made_by
     from sojourn.cli.show import say
 
-    advice.save(path)
+    advice.save(path, made_by())
     say(f"wrote {path}", err=True)
 
 

@@ -187,12 +187,12 @@ def _measure(
 def _report(
     summary: "Summary", exact: "Analysis", told: list[str], path: Path | None, folder: Path | None, as_json: bool
 ) -> None:
-    from sojourn.cli.command import again
+    from sojourn.cli.command import made_by
     from sojourn.cli.show import attempts, draw, print_json, say
 
     with attempts() as attempt:
         if path is not None:
-            attempt(print_json, {**content(summary, exact), "made_by": again()}, path)
+            attempt(print_json, {**content(summary, exact), "made_by": made_by()}, path)
         if as_json:
             print_json(content(summary, exact))
         else:

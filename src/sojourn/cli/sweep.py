@@ -61,6 +61,7 @@ def sweep(
     - `sojourn sweep sweep.toml --out sweep/ --pictures pictures/`
 
     """
+    from sojourn.cli.command import keep_command
     from sojourn.cli.show import attempts, draw
     from sojourn.csv_file import write_csv
     from sojourn.experiments.earlier import check_sweep
@@ -82,6 +83,7 @@ def sweep(
     rows = runs_of(grid, out, swept.failures)
     with attempts() as attempt:
         attempt(write_csv, out / "runs.csv", rows)
+        attempt(keep_command, out)
         _show(rows, list(grid.values), out, as_json)
         if drawn is not None:
             from sojourn.report.sweep_figures import sweep_pictures

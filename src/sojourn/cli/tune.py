@@ -90,6 +90,7 @@ def tune(
     """
     between = check_pace(together, checkpoint_seconds)
     check_torch()
+    from sojourn.cli.command import keep_command, made_by
     from sojourn.cli.show import attempts, draw, say
     from sojourn.experiments.earlier import check_tuning
     from sojourn.experiments.plan_tuning import PlanTuning
@@ -115,7 +116,8 @@ def tune(
         found = tune_plan(tuning, folder, phase, watch=report, **options)
     with attempts() as attempt:
         if found.complete:
-            attempt(found.plan.save, out)
+            attempt(found.plan.save, out, made_by())
+        attempt(keep_command, folder)
         show(found, out, folder, as_json)
         if drawn is not None:
             from sojourn.report.tuning_figures import tuning_pictures

@@ -174,15 +174,16 @@ def _collect(comparison: ComparisonSpec, compared: Compared, cells: list[tuple[s
     compared.notes = _notes(comparison, compared)
 
 
-def save(comparison: ComparisonSpec, compared: Compared) -> None:
-    """Write the files; nothing is written while step sizes are still to be chosen."""
+def save(comparison: ComparisonSpec, compared: Compared, made_by: str | None = None) -> None:
+    """Write the files, with the command that made them; nothing is written while step sizes are still to be chosen."""
     if not compared.collected:
         return
     if compared.runs:
         write_csv(compared.folder / "runs.csv", compared.rows)
         write_csv(compared.folder / "table.csv", compared.table)
         write_csv(compared.folder / "curves.csv", compared.curves)
-    write_json(compared.folder / "summary.json", _plain(summary(comparison, compared)), "summary")
+    told = {} if made_by is None else {"made_by": made_by}
+    write_json(compared.folder / "summary.json", {**_plain(summary(comparison, compared)), **told}, "summary")
 
 
 def _marks(comparison: ComparisonSpec, tuned: Tuned, name: str, runs: Mapping[int, EndedCell]) -> dict[str, Any]:

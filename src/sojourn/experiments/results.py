@@ -62,12 +62,13 @@ class Run(Tabular):
     @property
     def complete(self) -> bool:
         """Whether the run was trained to its end."""
-        return (self.folder / "summary.json").exists()
+        return (self.folder / "summary.json").is_file()
 
     @property
     def stopped(self) -> str | None:
         """Why a callback ended the run early; None = none did."""
-        found = read_json(self.folder / "summary.json", "summary").get("stopped") if self.complete else None
+        path = self.folder / "summary.json"
+        found = table(read_json(path, "summary"), f"summary {path}").get("stopped") if self.complete else None
         return None if found is None else str(found)
 
     @cached_property
@@ -102,7 +103,7 @@ class Run(Tabular):
         row = self.last
         worth = "" if row["accuracy"] != row["accuracy"] else f"accuracy {row['accuracy']:.3f}, "
         state = "" if self.complete else ", interrupted"
-        done = f"{int(row['received']):,} updates in time {row['time']:.4g}"
+        done = f"{row['received']:,.0f} updates in time {row['time']:.4g}"
         data = str(self.config.get("data")).removeprefix(OBJECT)
         return f"Run of {self._name} on {data}: {worth}test loss {row['test_loss']:.4g} after {done}{state}"
 

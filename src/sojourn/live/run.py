@@ -109,9 +109,11 @@ class LiveRun:
         said: Said | None = None,
         landscape: Landscape | None = None,
         pool: Executor | None = None,
+        made_by: str | None = None,
     ) -> None:
         """`said` is what the user has decided of the policy, by default what the configuration says; `landscape` lets
-        the model of training choose policies; `pool` works out plans, by default a thread.
+        the model of training choose policies; `pool` works out plans, by default a thread; `made_by` is the command
+        that began the run, for its report.
         """
         self._following = said or Said.of(config), landscape, pool
         self.folder, self.settings = Path(folder), settings or Settings()
@@ -135,6 +137,7 @@ class LiveRun:
                 facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
                 facts["examples"] = examples_of(self.built)
                 facts["advised"] = self._following[0].nothing
+                facts |= {} if made_by is None else {"made_by": made_by}
                 write_json(self.folder / "config.json", facts, "configuration")
             try:
                 self._begin(connect, self.journal.open())

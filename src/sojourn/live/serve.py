@@ -33,12 +33,13 @@ def open_server(
     report: Callable[[str, Mapping[str, Any]], None] | None = None,
     overwrite: bool = False,
     callbacks: Iterable[Any] = (),
+    made_by: str | None = None,
 ) -> LiveRun:
     """Open a live run and listen for its clients, or start them on Ray; `run` on it does the rest.
 
     Without `names` a client that has the name of one in the fleet gets that one's number, and others get numbers in the
     order in which they first join; a client keeps its number for ever. With `overwrite` the run in the folder is
-    replaced. `callbacks` are those besides the file's, as texts or objects.
+    replaced. `callbacks` are those besides the file's, as texts or objects. `made_by` is the command, for a report.
     """
     if overwrite and resume:
         raise InvalidInput("--resume and --overwrite exclude each other, got both; give one of them")
@@ -62,7 +63,7 @@ def open_server(
             file.address, work, epoch=epoch, names=given, open_slots=free, meant=meant, keys=keys, registry=registry
         )
 
-    return open_run(config, file, connect, resume, report, overwrite, callbacks)
+    return open_run(config, file, connect, resume, report, overwrite, callbacks, made_by)
 
 
 def open_run(
@@ -73,6 +74,7 @@ def open_run(
     report: Callable[[str, Mapping[str, Any]], None] | None = None,
     overwrite: bool = False,
     callbacks: Iterable[Any] = (),
+    made_by: str | None = None,
 ) -> LiveRun:
     """Open a live run over any engine: with our advice where nothing is said, and planned again as the file says."""
     run, out = advised(config), Path(file.out).expanduser()
@@ -82,7 +84,8 @@ def open_run(
     land = None if file.calibration is None else Calibration.load(file.calibration).landscape()
     settings = replace(file.settings, replan=every)
     made = made_of([*file.callbacks, *callbacks])
-    return LiveRun(run, out, connect, settings, resume, report, overwrite, made, Said.of(run, nothing), land)
+    said = Said.of(run, nothing)
+    return LiveRun(run, out, connect, settings, resume, report, overwrite, made, said, land, made_by=made_by)
 
 
 def _on_ray(config: TrainConfig, file: ServerFile, work: Work) -> Engine:

@@ -83,10 +83,10 @@ class Advice(Tabular):
     why: tuple[str, ...] = ()
     """Sentences on why this plan is advised, and what would change that."""
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON; among its promises are the other policies and the reasons."""
+    def save(self, path: str | Path, made_by: str | None = None) -> None:
+        """Write the plan as JSON; among its promises are the other policies and the reasons. `made_by` is kept too."""
         told = {"policies": [row.facts() for row in self.rows], "why": list(self.why)}
-        replace(self.plan, promises={**self.plan.promises, **told}).save(path)
+        replace(self.plan, promises={**self.plan.promises, **told}).save(path, made_by)
 
     def facts(self) -> dict[str, Any]:
         """Return the plan's keys, its promises, the other policies and the reasons."""

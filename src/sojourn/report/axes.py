@@ -51,6 +51,9 @@ def draw_lines(panel: Any, lines: Sequence[Line], grows: bool = True) -> None:
     for index, line in enumerate(lines):
         style = {"color": COLOURS[index % len(COLOURS)], "ls": ("-", "--", ":")[index // len(COLOURS) % 3]}
         panel.plot(line.at, line.value, label=words(line.name, MOST_NAME), **style)
+        alone = np.isfinite(line.at) & np.isfinite(line.value)
+        if alone.sum() == 1:  # a line through one point is not seen
+            panel.plot(line.at[alone], line.value[alone], "o", ms=4, color=style["color"], clip_on=False)
         if line.low is not None and line.high is not None:
             panel.fill_between(line.at, line.low, line.high, color=style["color"], alpha=0.18, lw=0)
     there = [index for index, line in enumerate(lines) if np.isfinite(line.at).any()]

@@ -520,7 +520,7 @@ def test_mistakes_are_named_with_the_way_out():
         (lambda: fit(empty), "got an empty trace"),
         (lambda: fit(unfinished), "a fit needs a row with started_at and finished_at, got 1 rows without"),
         (lambda: fit(table([0, 3], [0, 1], [1, 4]), ONE), "client numbers must be from 0 to 0.*got 3 in row 1"),
-        (lambda: fit(table([0, -1], [0, 1], [1, 4])), "client numbers must be at least 0, got -1 in row 1"),
+        (lambda: fit(table([0, -1], [0, 1], [1, 4])), "client numbers must be from 0 to 999999, got -1 in row 1"),
         (lambda: fit(table([0, 0], [0, 5], [1, 4])), "finished_at must not be before started_at, got 4.0 before 5.0"),
         (lambda: fit(table([0], [0], [1], applied_at=[0.5])), "applied_at must not be before finished_at"),
         (lambda: fit(table([0], [0], [np.inf])), "finished_at must be finite"),

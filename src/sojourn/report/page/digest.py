@@ -16,6 +16,7 @@ import numpy as np
 
 from sojourn.errors import InvalidInput
 from sojourn.report.page.time_bins import TimeBins
+from sojourn.timing.fit.observed import check_clients
 from sojourn.timing.simulate.jump_chain import bin_edges
 from sojourn.trace import FATES, IN_FLIGHT, Trace
 from sojourn.types import Flags, Floats, Integers
@@ -24,6 +25,7 @@ HELD, SERVED, RETURNING, UPDATES, STALE = range(5)  # kinds of what is kept over
 LANE = 60  # tasks of a client that a lane shows
 QUEUED = 2000  # tasks that waited meanwhile, and are kept to count them
 EDGES = bin_edges()
+MOST_STEPS = int(EDGES[-1]) - 2  # so that every staleness has a bin
 TIMES = ("dispatched_at", "started_at", "finished_at", "applied_at")
 
 
@@ -37,6 +39,11 @@ class Lane:
     """When each was dispatched, started, finished and over; NaN = it was not."""
     until: float = np.inf
     """Up to this time all its tasks are here."""
+
+    @property
+    def times(self) -> list[float]:
+        """All moments of its tasks that are known."""
+        return [time for one in self.tasks for time in one if np.isfinite(time)]
 
     def add(self, times: Floats) -> None:
         """Add tasks in the order of the trace; beyond the first, only those that were there before these ended."""
@@ -79,12 +86,8 @@ class Digest:
         """Add the next rows of the trace."""
         self.metadata = piece.metadata
         client = piece.client.astype(np.int64)
-        if client.size and not (client.min() >= 0 and client.max() < self.label.size):
-            wrong = client[(client < 0) | (client >= self.label.size)][0]
-            raise InvalidInput(
-                f"client numbers must be from 0 to {self.label.size - 1}, got {wrong} in row {self.rows}; "
-                "give the fleet with which the trace was recorded"
-            )
+        check_clients(piece, self.label.size, self.rows, False)
+        _check_steps(piece, self.rows)
         self.rows += len(piece)
         clients = self.label.size
         self.fates += np.bincount(client * len(FATES) + piece.fate, minlength=self.fates.size).reshape(-1, len(FATES))
@@ -158,6 +161,19 @@ class Digest:
         """Return the mean number of tasks that were not being served and not on their way back, by group and bin."""
         held, served, back = (self.time.levels(kind) for kind in (HELD, SERVED, RETURNING))
         return np.maximum(held - served - back, 0.0)
+
+
+def _check_steps(piece: Trace, before: int) -> None:
+    """Refuse numbers of steps that no server has made; `before` counts the rows of earlier pieces."""
+    for key in ("dispatched_step", "applied_step"):
+        steps = getattr(piece, key)
+        wrong = (steps < -1) | (steps > MOST_STEPS)
+        if wrong.any():
+            bad = int(np.argmax(wrong))
+            raise InvalidInput(
+                f"{key} must be from -1 to {MOST_STEPS}, got {steps[bad]} in row {before + bad}; "
+                "the trace is damaged: record or write it again"
+            )
 
 
 def digest(pieces: Iterable[Trace], label: Integers, groups: int, shown: Iterable[int] = ()) -> Digest:

@@ -22,8 +22,8 @@ def timeline(lanes: Sequence[Lane], names: Sequence[str], colours: Sequence[int]
     """Draw when each of some clients worked, and above it how many tasks waited there; return also the end of the
     time.
     """
-    begin = min(one[0] for lane in lanes for one in lane.tasks)
-    end = min(min(lane.until for lane in lanes), max(_last(lane) for lane in lanes))
+    begin = min(min(lane.times) for lane in lanes)
+    end = min(min(lane.until for lane in lanes), max(max(lane.times) for lane in lanes))
     waits = [_waits(lane, end) for lane in lanes]
     most = max(1.0, max(float(levels.max(initial=0)) for _, levels in waits))
     with page_style() as plt:
@@ -37,15 +37,15 @@ def timeline(lanes: Sequence[Lane], names: Sequence[str], colours: Sequence[int]
                 line = -place + 0.5 * levels / most
                 axis.fill_between(at, -place, line, step="post", color=colour, alpha=0.35, lw=0)
         axis.set_yticks(-np.arange(len(lanes)), [words(name, NAME) for name in names])
-        axis.set(xlim=(begin, end if end > begin else begin + 1), ylim=(0.6 - len(lanes), 0.6), xlabel="time (seconds)")
+        axis.set(xlim=_span(begin, end), ylim=(0.6 - len(lanes), 0.6), xlabel="time (seconds)")
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)
     return figure, end
 
 
-def _last(lane: Lane) -> float:
-    times = [time for one in lane.tasks for time in one if np.isfinite(time)]
-    return max(times, default=0.0)
+def _span(begin: float, end: float) -> tuple[float, float]:
+    """Return the limits of an axis of time, which must have a length."""
+    return (begin, end) if end > begin else (begin, begin + max(1.0, abs(begin)))
 
 
 def _bars(lane: Lane, end: float, low: float, high: float) -> Any:
@@ -85,9 +85,14 @@ def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: st
             both = [np.append(one, one[-1]) for one in (below, upper)]
             axis.fill_between(edges, *both, step="post", color=COLOURS[colour], alpha=0.75, lw=0, label=name)
             below = upper
-        axis.set(xlabel="time (seconds)", ylabel=words(label), xlim=(edges[0], edges[-1]), ylim=(0, None))
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=len(parts), handlelength=1.0)
+        axis.set(xlabel="time (seconds)", ylabel=words(label), xlim=_span(edges[0], edges[-1]), ylim=(0, None))
+        _legend_above(axis, len(parts))
     return figure
+
+
+def _legend_above(axis: Any, columns: int) -> None:
+    """Put the legend above the axes, where it covers nothing."""
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=columns, handlelength=1.0)
 
 
 def _coarser(edges: Floats, most: int, *values: Floats) -> list[Floats]:
@@ -160,7 +165,7 @@ def shares(names: Sequence[str], series: Sequence[tuple[str, Floats]], label: st
             axis.bar(at, values, wide, color=COLOURS[index], label=words(name, 2 * NAME))
         axis.set_xticks(places, [words(name, NAME // 2) for name in names], rotation=30 if len(names) > 4 else 0)
         axis.set(ylabel=label)
-        axis.legend()
+        _legend_above(axis, len(series))
     return figure
 
 

@@ -37,13 +37,13 @@ def found(given: str | Path) -> Found:
 
 def _folder(path: Path) -> str | None:
     def has(*names: str) -> bool:
-        return all((path / name).exists() for name in names)
+        return all((path / name).is_file() for name in names)
 
     if has("config.json"):
         return RUN
     if has("seeds.json"):
         return SEEDS
-    if has("cells"):
+    if (path / "cells").is_dir():
         if has("summary.json"):
             return COMPARISON
         return SWEEP if has("runs.csv") else TUNING if has("tuning.csv") else None
@@ -53,6 +53,8 @@ def _folder(path: Path) -> str | None:
 
 
 def _file(path: Path) -> str | None:
+    if not path.is_file():
+        return None  # a pipe or a device may never end
     if _begins(path) == b"PAR1":
         return TRACE
     if path.suffix != ".json":
@@ -64,8 +66,6 @@ def _file(path: Path) -> str | None:
 
 
 def _begins(path: Path) -> bytes:
-    if not path.is_file():
-        return b""  # a pipe or a device may never end
     try:
         with path.open("rb") as file:
             return file.read(4)

@@ -18,8 +18,8 @@ from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.report.page.parts import MOST_NAMES
 from sojourn.scenario import Scenario
-from sojourn.timing.fit.ends import clients_of
-from sojourn.timing.fit.observed import PIECE, facts_of, pieces_of
+from sojourn.timing.fit.ends import MOST_UNTOLD, clients_of
+from sojourn.timing.fit.observed import PIECE, check_clients, facts_of, pieces_of
 from sojourn.timing.fit.speed_groups import by_means
 from sojourn.trace import COLUMNS, Trace
 from sojourn.types import Floats, Integers
@@ -178,7 +178,13 @@ def _clients(source: Any, metadata: Any) -> int:
         told = clients_of(metadata)
     except WrongKind:
         told = 0
-    return told or max(int(piece.client.max(initial=0)) for piece in pieces_of(source, 1_000_000)) + 1
+    if told:
+        return told
+    largest = before = 0
+    for piece in pieces_of(source, 1_000_000):
+        check_clients(piece, MOST_UNTOLD, before, False)
+        largest, before = max(largest, int(piece.client.max(initial=0))), before + len(piece)
+    return largest + 1
 
 
 def _named(metadata: Any, fleet: Fleet | None) -> Callable[[int], str]:

@@ -12,7 +12,8 @@ from sojourn.errors import SojournError, UnreadableFile
 from sojourn.experiments.statistics import AXES
 from sojourn.files import read_json
 from sojourn.report.page import of_trace
-from sojourn.report.page.parts import Part, Section, Shown, listed, number, plural, table
+from sojourn.report.page.made_by import kept_in, say_command
+from sojourn.report.page.parts import Part, Section, Shown, called, listed, number, plural, table
 from sojourn.report.page.svg import page_style
 from sojourn.report.page.timing import timing_of
 from sojourn.report.sweep_figures import sweep_figure
@@ -32,7 +33,7 @@ def part_of_comparison(folder: Path, rows: Sequence[Row], curves: Sequence[Row],
     names = list(dict.fromkeys(str(row["algorithm"]) for row in rows))
     if not rows:
         part.answer = ["No run of this comparison has ended.", ""]
-        part.sections = [_provenance(folder, content)]
+        part.sections = [*_compared(content), _provenance(folder, content)]
         return part
     key = str(rows[0]["judged_by"])
     in_time = {str(row["algorithm"]): row for row in rows if row["axis"] == "time"}
@@ -54,7 +55,7 @@ def part_of_comparison(folder: Path, rows: Sequence[Row], curves: Sequence[Row],
                 table("Runs that failed", ["run", "why"], [[one, str(why)] for one, why in failures.items()])
             )
         part.sections.append(section)
-    part.sections.append(_provenance(folder, content))
+    part.sections += [*_compared(content), _provenance(folder, content)]
     return part
 
 
@@ -91,12 +92,16 @@ def _row(given: Any) -> dict[str, Any]:
 def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Row) -> list[str]:
     known = {name: row for name, row in rows.items() if np.isfinite(_float(row.get("mean")))}
     if not known:
-        return [f"{listed(names)} were compared, and none has a mean: all of them diverged in some run.", ""]
+        return [
+            f"{listed(list(map(called, names)))} were compared, and none has a mean: all of them diverged in some run.",
+            "",
+        ]
     best = (max if key == "accuracy" else min)(known, key=lambda name: _float(known[name]["mean"]))
     row, word = known[best], LABELS.get(key, key)
     at = number(_float(row.get("at")), 4)
     first = (
-        f"{listed(names)} were compared in the same {at} s over {plural(_float(row.get('runs')), 'seed')}: {best} "
+        f"{listed(list(map(called, names)))} were compared in the same {at} s over "
+        f"{plural(_float(row.get('runs')), 'seed')}: {called(best)} "
         f"reached the best {word}, {_interval(row, 'mean')}."
     )
     others = [one for one in known if one != best and np.isfinite(_float(known[one].get("difference")))]
@@ -111,7 +116,8 @@ def _answer(names: Sequence[str], rows: Mapping[str, Row], key: str, content: Ro
         near = (max if key == "accuracy" else min)(others, key=lambda name: _float(known[name]["mean"]))
         sure = _float(known[near].get("difference_low")) * _float(known[near].get("difference_high")) > 0
         second = (
-            f"It is the baseline; {near} comes next, with a difference of {_interval(known[near], 'difference')}, "
+            f"It is the baseline; {called(near)} comes next, with a difference of "
+            f"{_interval(known[near], 'difference')}, "
             f"{'more than' if sure else 'not more than'} chance explains."
         )
     else:
@@ -133,7 +139,7 @@ def _curves(curves: Sequence[Row], key: str, rows: Sequence[Row]) -> Section:
             figure, panel = plt.subplots(figsize=(4.6, 3.1), layout="constrained")
             comparison_panel(curves, key, axis, None)(panel)
             panel.legend()
-        ends = [f"{row['algorithm']} {_interval(row, 'mean')}" for row in rows if row["axis"] == axis]
+        ends = [f"{called(row['algorithm'])} {_interval(row, 'mean')}" for row in rows if row["axis"] == axis]
         at = next((_float(row.get("at")) for row in rows if row["axis"] == axis), float("nan"))
         words = f"{LABELS.get(key, key).capitalize()} over {AXES[axis]}, at {number(at, 4)}: {'; '.join(ends[:8])}"
         section.figures.append(
@@ -226,7 +232,7 @@ def _timed(folder: Path, names: Sequence[str]) -> list[Section]:
         try:
             timing = timing_of(place, compare=False)
         except SojournError as error:
-            section.notes.append(f"The timing of {name} is left out: {error}.")
+            section.notes.append(f"The timing of {called(name)} is left out: {error}.")
             continue
         found = of_trace.compared(timing)
         lines.append([name, *found.values()])
@@ -253,10 +259,16 @@ def _provenance(folder: Path, content: Row) -> Section:
             )
         ],
     )
-    if content.get("comparison"):
-        section.said.append("What was compared:")
-        section.code.append(json.dumps(content["comparison"], indent=1, ensure_ascii=False)[:20_000])
+    say_command(section, content)
     return section
+
+
+def _compared(content: Row) -> list[Section]:
+    if not content.get("comparison"):
+        return []
+    return [
+        Section("What was compared", code=[json.dumps(content["comparison"], indent=1, ensure_ascii=False)[:20_000]])
+    ]
 
 
 def sweep_in(folder: Path, name: str | None = None) -> Part:
@@ -321,12 +333,9 @@ def part_of_sweep(folder: Path, rows: Sequence[Row], name: str) -> Part:
         if key in heads
     ]
     told = [[key, listed(sorted({str(row.get(key)) for row in ended}), 4)] for key in known] if ended else []
-    part.sections.append(
-        Section(
-            "Where it comes from",
-            tables=[table("Folder, hashes and versions", ["what", "value"], [["folder", str(folder)], *told])],
-        )
-    )
+    facts = table("Folder, hashes and versions", ["what", "value"], [["folder", str(folder)], *told])
+    part.sections.append(Section("Where it comes from", tables=[facts]))
+    say_command(part.sections[-1], kept_in(folder))
     return part
 
 

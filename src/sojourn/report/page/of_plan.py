@@ -8,6 +8,7 @@ import numpy as np
 
 from sojourn.durations import shown
 from sojourn.errors import SojournError
+from sojourn.files import read_json
 from sojourn.fleet import Fleet
 from sojourn.plan import Plan
 from sojourn.planning.advice import Advice
@@ -15,7 +16,8 @@ from sojourn.planning.bound.advice import advice as sentences_of
 from sojourn.planning.bound.comparison import compare
 from sojourn.planning.bound.search import Planned
 from sojourn.report.page import drawings
-from sojourn.report.page.parts import Part, Section, Shown, listed, number, percent, plural, table
+from sojourn.report.page.made_by import say_command
+from sojourn.report.page.parts import Part, Section, Shown, called, listed, number, percent, plural, table
 from sojourn.scenario import Scenario
 from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.expected import expected
@@ -31,6 +33,13 @@ POLICY = {
 }
 
 
+def plan_in(path: Path, fleet: Fleet | None = None) -> Part:
+    """Return the part about the plan in a file, with the command that made it."""
+    part = part_of_plan(Plan.load(path), str(path), fleet)
+    say_command(part.sections[-1], read_json(path, "plan file"))
+    return part
+
+
 def part_of_plan(plan: Plan, name: str, fleet: Fleet | None = None) -> Part:
     """Return the part about a plan; with its fleet, what exact theory says of it now."""
     told = dict(plan.promises)
@@ -43,7 +52,7 @@ def part_of_plan(plan: Plan, name: str, fleet: Fleet | None = None) -> Part:
         part.sections += _now(plan, fleet)
     if why:
         part.sections.append(Section("Why", said=why))
-    part.sections.append(_provenance(plan, name))
+    part.sections.append(_provenance(plan))
     return part
 
 
@@ -82,7 +91,7 @@ def part_of_analysis(found: Analysis) -> Part:
     """Return the part about the exact analysis of a plan."""
     stale = found.staleness()
     low, high = int(np.argmin(stale)), int(np.argmax(stale))
-    names = found.fleet.name
+    names = [called(name) for name in found.fleet.name]
     return Part(
         "analysis",
         "exact analysis",
@@ -95,7 +104,7 @@ def part_of_analysis(found: Analysis) -> Part:
             else "",
         ],
         [(number(found.throughput, 5), "updates per second"), (f"{found.plan.concurrency:,}", "tasks in flight")],
-        [_exact(found), _provenance(found.plan, "analysis")],
+        [_exact(found), _provenance(found.plan)],
     )
 
 
@@ -119,7 +128,7 @@ def _answer(plan: Plan, told: Mapping[str, Any], rows: Sequence[Mapping[str, Any
     other = next((row for row in rows[1:] if _float(row.get("updates")) > 0), None)
     if other is not None:
         times = _float(rows[0].get("updates")) / _float(other["updates"])
-        second += f", {number(times, 3)} times as many as {other.get('policy')}"
+        second += f", {number(times, 3)} times as many as {called(other.get('policy'))}"
     return [f"{first}.", f"{second}."]
 
 
@@ -170,7 +179,7 @@ def _policy(plan: Plan, told: Mapping[str, Any]) -> Section:
     )
     if len(plan.name) <= 12 and np.isfinite(each["staleness"]).all():
         words = listed(
-            [f"{name} {number(value, 4)}" for name, value in zip(plan.name, each["staleness"], strict=True)], 12
+            [f"{called(name)} {number(value, 4)}" for name, value in zip(plan.name, each["staleness"], strict=True)], 12
         )
         section.figures.append(
             Shown(
@@ -196,7 +205,7 @@ def _policies(rows: Sequence[Mapping[str, Any]], time: Any) -> list[Section]:
     for key in ("updates", "slowest", "loss"):
         values = [_float(row.get(key)) for row in rows]
         if np.isfinite(values).all():
-            words = listed([f"{name} {number(value, 4)}" for name, value in zip(names, values, strict=True)], 8)
+            words = listed([f"{called(name)} {number(value, 4)}" for name, value in zip(names, values, strict=True)], 8)
             section.figures.append(
                 Shown(
                     f"policies-{key}",
@@ -254,7 +263,7 @@ def _exact(found: Any) -> Section:
         waiting = np.maximum(count * found.queue - working, 0).round(9)
         words = listed(
             [
-                f"{name} {number(one, 3)} in service, {number(other, 3)} waiting"
+                f"{called(name)} {number(one, 3)} in service, {number(other, 3)} waiting"
                 for name, one, other in zip(fleet.name, working, waiting, strict=True)
             ],
             12,
@@ -270,7 +279,7 @@ def _exact(found: Any) -> Section:
     return section
 
 
-def _provenance(plan: Plan, name: str) -> Section:
+def _provenance(plan: Plan) -> Section:
     told: list[list[Any]] = [
         ["hash of the plan", plan.hash],
         ["hash of its fleet", plan.fleet_hash],
@@ -278,16 +287,8 @@ def _provenance(plan: Plan, name: str) -> Section:
     ]
     plain = {key: value for key, value in plan.promises.items() if isinstance(value, str | int | float)}
     told += [[f"promise: {key}", value] for key, value in plain.items()]
-    section = Section(
-        "Where it comes from",
-        tables=[table("Facts of the plan", ["what", "value"], [row for row in told if row[1] is not None])],
-    )
-    time = plan.promises.get("time")
-    if Path(name).suffix == ".json":
-        budget = f" --time {time:g}" if isinstance(time, int | float) else ""
-        section.said.append("The command that makes such a plan:")
-        section.code.append(f"sojourn plan fleet.csv{budget} --out {Path(name).name}")
-    return section
+    facts = table("Facts of the plan", ["what", "value"], [row for row in told if row[1] is not None])
+    return Section("Where it comes from", tables=[facts])
 
 
 def _listed(values: Any) -> list[Any]:

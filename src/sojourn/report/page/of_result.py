@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.report.page import drawings, of_theory
-from sojourn.report.page.parts import Part, Section, Shown, number, plural, plus_minus, table, were
+from sojourn.report.page.parts import Part, Section, Shown, called, number, plural, plus_minus, table, were
 from sojourn.tabular import Tabular
 from sojourn.timing.observe.observation import Observation
 from sojourn.timing.simulate.summary import Summary
@@ -69,7 +69,7 @@ def part_of_measured(found: Summary) -> Part:
     for at in range(fleet.groups if found.staleness_bins.shape[0] == fleet.groups and fleet.groups <= 6 else 0):
         counts, mean = found.staleness_bins[at], float(found.staleness.value[at])
         if counts.sum():
-            words = f"Staleness of {fleet.name[at]}: mean {number(mean, 5)}, oldest {int(found.oldest[at]):,}."
+            words = f"Staleness of {called(fleet.name[at])}: mean {number(mean, 5)}, oldest {int(found.oldest[at]):,}."
             figure = drawings.histogram(counts, None, mean, np.nan, at)
             section.figures.append(Shown(f"staleness-{at + 1}", figure, words, words))
     keys = (

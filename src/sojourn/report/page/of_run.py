@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn.durations import shown
 from sojourn.errors import SojournError
 from sojourn.experiments.results import Run
 from sojourn.own_code import OBJECT
 from sojourn.report.page import drawings, of_theory, of_trace
-from sojourn.report.page.parts import Part, Section, Shown, number, plural, table
+from sojourn.report.page.made_by import say_command
+from sojourn.report.page.parts import Part, Section, Shown, called, duration, number, plural, table, were
 from sojourn.report.page.timing import Timing, timing_of
 from sojourn.trace import Trace
 from sojourn.values import WrongKind
@@ -24,6 +24,7 @@ from sojourn.values import WrongKind
 OVER = {"received": "updates received", "time": "time (seconds)", "gradients": "gradients computed"}
 BAD = ("left", "lost", "dropped", "refused", "expelled", "callback", "no plan", "plan", "plan kept", "early stop")
 """Events of a log that a reader wants to know of."""
+LENGTH = ("steps", "time", "trace")  # one of these keys says how long a run is
 MOST_LOG = 200_000  # lines of a log that are read
 
 
@@ -34,7 +35,7 @@ def part_of_run(
     run = Run(folder)
     live = (folder / "rows.bin").exists()
     part = Part(name or str(folder), "live run" if live else "run", [])
-    rows = run.metrics if (folder / "metrics.csv").exists() else []
+    rows = run.metrics if (folder / "metrics.csv").is_file() else []
     part.rows = rows
     learnt = _learnt(run, rows)
     timing = _timing(folder, fleet, plan, trace, run.facts)
@@ -50,8 +51,10 @@ def part_of_run(
         part.sections = [learnt, *events]
         second = "Its timing cannot be shown, so nothing can be said about what was promised."
     part.answer = [_sentence(run, rows, live), second]
+    if isinstance(timing, Timing) and not live:
+        part.answer += _beforehand(folder, rows, timing.updates, run.complete)
     if rows:
-        part.facts[:0] = _judged(rows[-1])
+        part.facts[:0] = _judged(rows[-1], "at the end" if run.complete else "so far")
         part.compared = {**_last(rows[-1]), **part.compared}
     part.sections.append(_provenance(run, folder, live))
     return part
@@ -59,7 +62,7 @@ def part_of_run(
 
 def _timing(folder: Path, fleet: Any, plan: Any, trace: Trace | None, facts: Mapping[str, Any]) -> Any:
     """Return the timing of a run, or a sentence that says why there is none."""
-    if trace is None and not (folder / "trace.parquet").exists():
+    if trace is None and not (folder / "trace.parquet").is_file():
         return "The run has no trace yet: it is written when the run ends."
     if trace is None:
         timing = timing_of(folder, fleet, plan)
@@ -81,7 +84,7 @@ def _timing(folder: Path, fleet: Any, plan: Any, trace: Trace | None, facts: Map
 
 def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
     data = str(run.config.get("data")).removeprefix(OBJECT)
-    what = f"{run._name} on {data}"
+    what = f"{called(run._name)} on {called(data)}"
     if not rows:
         return f"A run of {what} has no evaluation yet."
     last = rows[-1]
@@ -93,14 +96,28 @@ def _sentence(run: Run, rows: Sequence[Mapping[str, float]], live: bool) -> str:
     early = f", ended early: {run.stopped}" if run.complete and run.stopped else ""
     return (
         f"{'A live run' if live else 'A run'} of {what} reached {worth} after {plural(last['received'], 'update')} in "
-        f"{shown(last['time'])}{clock}{state}{early}."
+        f"{duration(last['time'])}{clock}{state}{early}."
     )
 
 
-def _judged(last: Mapping[str, float]) -> list[tuple[str, str]]:
-    found = [(number(last["test_loss"], 4), "test loss at the end")]
+def _beforehand(folder: Path, rows: Sequence[Mapping[str, float]], whole: int, complete: bool) -> list[str]:
+    """Return a sentence where the trace of a simulated run has more updates than were trained."""
+    counts = [int(row["received"]) for row in rows if np.isfinite(row["received"])]
+    counts += [int(one.stem) for one in (folder / "checkpoints").glob("*.json") if one.stem.isdecimal()]
+    done = max(counts, default=0)
+    if done >= whole or (complete and not (rows and np.isfinite(rows[-1]["received"]))):
+        return []
+    state = "" if complete else " so far"
+    return [
+        f"{done:,} of {plural(whole, 'update')} {were(done)} trained{state}: what is said of the timing is about all "
+        "of them, as it was known before the training began."
+    ]
+
+
+def _judged(last: Mapping[str, float], when: str) -> list[tuple[str, str]]:
+    found = [(number(last["test_loss"], 4), f"test loss {when}")]
     if np.isfinite(last["accuracy"]):
-        found.insert(0, (number(last["accuracy"], 4), "test accuracy at the end"))
+        found.insert(0, (number(last["accuracy"], 4), f"test accuracy {when}"))
     if np.isfinite(last["client_worst"]):
         found.append((number(last["client_worst"], 4), "accuracy of the worst client"))
     return found
@@ -139,7 +156,9 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> list[Shown]:
                 (name, np.array([row[axis] for row in rows]), np.array([row[key] for row in rows]))
                 for name, rows in runs.items()
             ]
-            ends = [f"{name} ends at {number(value[-1], 4)} after {number(at[-1], 5)}" for name, at, value in lines]
+            ends = [
+                f"{called(name)} ends at {number(value[-1], 4)} after {number(at[-1], 5)}" for name, at, value in lines
+            ]
             found.append(
                 Shown(
                     f"{key.replace('_', '-')}-{axis}",
@@ -185,7 +204,9 @@ def _provenance(run: Run, folder: Path, live: bool) -> Section:
     except WrongKind:
         config = {}
     facts = {
-        key: value for key, value in run.facts.items() if key not in ("config", "versions") and value not in (None, [])
+        key: value
+        for key, value in run.facts.items()
+        if key not in ("config", "versions", "made_by") and value not in (None, [])
     }
     versions = run.facts.get("versions")
     told = [[key, value] for key, value in facts.items() if isinstance(value, str | int | float)]
@@ -199,7 +220,13 @@ def _provenance(run: Run, folder: Path, live: bool) -> Section:
     section.tables.append(
         table("Configuration", ["key", "value"], [[key, str(value)] for key, value in config.items()], 80)
     )
-    if config and not live:
+    if live:
+        say_command(section, run.facts)
+    elif any(str(value).startswith(OBJECT) for value in config.values()):
+        section.said.append("It was trained in Python, by a call of sojourn.train with objects that no command names.")
+    elif not any(config.get(key) for key in LENGTH):
+        section.said.append("It was trained along a trace that was handed over, as by sojourn replay.")
+    else:
         section.said.append("The command that trains it again:")
         section.code.append(command(config))
     return section

@@ -11,7 +11,8 @@ from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS
 from sojourn.plan import Plan
 from sojourn.report.page import drawings, of_trace
-from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, plus_minus, table, were
+from sojourn.report.page.made_by import say_command
+from sojourn.report.page.parts import Cell, Part, Section, Shown, called, number, plural, plus_minus, table, were
 from sojourn.report.page.timing import timing_of
 from sojourn.values import WrongKind, items, optional_number, text, whole
 from sojourn.values import table as table_of
@@ -133,7 +134,8 @@ def _simulated(content: dict[str, Any]) -> list[Section]:
         ]
         shown = [("simulated" if key == "value" else key, values) for key, values in series]
         words = "; ".join(
-            f"{name} {number(shown[0][1][at], 4)}, exact {number(shown[1][1][at], 4)}" for at, name in enumerate(names)
+            f"{called(name)} {number(shown[0][1][at], 4)}, exact {number(shown[1][1][at], 4)}"
+            for at, name in enumerate(names)
         )
         section.figures.append(
             Shown(
@@ -161,9 +163,7 @@ def _simulated(content: dict[str, Any]) -> list[Section]:
 def _provenance(content: dict[str, Any], section: Section) -> Section:
     told = [[key, value] for key, value in content.items() if isinstance(value, str | int | float) and key != "made_by"]
     section.tables.append(table("Facts of the simulation", ["key", "value"], told))
-    if isinstance(content.get("made_by"), str):
-        section.said.append("The command that made it:")
-        section.code.append(content["made_by"])
+    say_command(section, content)
     return section
 
 

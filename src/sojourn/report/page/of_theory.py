@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.report.page import drawings
-from sojourn.report.page.parts import Cell, Section, Shown, listed, number, plural, plus_minus, table
+from sojourn.report.page.parts import Cell, Section, Shown, called, listed, number, plural, plus_minus, table
 from sojourn.timing.fit.notes import law_in_short
 from sojourn.timing.observe.judgement import Judgement, judge
 from sojourn.timing.observe.observation import Figure, Observation
@@ -47,7 +47,7 @@ def verdict(seen: Observation | None) -> str:
 
 
 def _name(one: Figure) -> str:
-    return one.figure if one.group == "all" and one.figure == "throughput" else f"{one.figure} of {one.group}"
+    return one.figure if one.group == "all" and one.figure == "throughput" else f"{one.figure} of {called(one.group)}"
 
 
 def _drawn(found: Judgement) -> Shown:

@@ -11,7 +11,7 @@ from sojourn.durations import shown
 from sojourn.plan import MOST_TASKS
 from sojourn.report.page import drawings, of_theory
 from sojourn.report.page.digest import EDGES, RETURNING, SERVED, UPDATES
-from sojourn.report.page.parts import Part, Section, Shown, listed, number, percent, plural, table
+from sojourn.report.page.parts import Part, Section, Shown, called, listed, number, percent, plural, table
 from sojourn.report.page.timing import Timing, timing_of
 from sojourn.shown import short
 from sojourn.trace import FATES
@@ -45,8 +45,8 @@ def answer(timing: Timing, what: str) -> list[str]:
     if len(groups) > 1:
         low, high = min(groups, key=lambda at: stale[at]), max(groups, key=lambda at: stale[at])
         spread = (
-            f", from {number(stale[low], 4)} ({timing.fleet.name[low]}) to {number(stale[high], 4)} "
-            f"({timing.fleet.name[high]})"
+            f", from {number(stale[low], 4)} ({called(timing.fleet.name[low])}) to {number(stale[high], 4)} "
+            f"({called(timing.fleet.name[high])})"
         )
     return [
         f"{plural(clients, 'client')}{flying} brought {plural(timing.updates, 'update')} in {shown(read.lasted)} "
@@ -105,7 +105,7 @@ def who_was_busy(timing: Timing) -> Section:
     """Return the section with the timeline of some clients, and tasks over time."""
     read, fleet = timing.digest, timing.fleet
     section = Section("Who was busy when")
-    lanes = [lane for lane in read.lanes if lane.tasks]
+    lanes = [lane for lane in read.lanes if lane.times]
     if lanes:
         names = [timing.grouped.named(lane.client) for lane in lanes]
         figure, end = drawings.timeline(lanes, names, [int(read.label[lane.client]) for lane in lanes])
@@ -133,7 +133,7 @@ def _busy_by_group(timing: Timing) -> str:
     read = timing.digest
     busy = read.by_group(read.busy) / np.maximum(1e-300, read.lasted * timing.fleet.count)
     places = range(timing.fleet.groups)
-    return listed([f"{timing.fleet.name[at]} {percent(float(busy[at]))}" for at in places], 4)
+    return listed([f"{called(timing.fleet.name[at])} {percent(float(busy[at]))}" for at in places], 4)
 
 
 def _over_time(timing: Timing, edges: Floats) -> list[Shown]:
@@ -179,8 +179,8 @@ def _levels(timing: Timing, groups: Sequence[int], name: str, who: str) -> Shown
     return Shown(
         name,
         drawings.over_time(edges, parts, f"tasks of {short(who, 24)}"),
-        f"Tasks of {who} over time: {words}.",
-        f"{who}: {words}.",
+        f"Tasks of {called(who)} over time: {words}.",
+        f"{called(who)}: {words}.",
     )
 
 
@@ -205,8 +205,8 @@ def how_stale(timing: Timing) -> Section:
             Shown(
                 f"staleness-{at + 1}",
                 drawings.histogram(read.histogram[at], behind, float(mean[at]), float(exact[at]), at),
-                f"Histogram of the staleness of {fleet.name[at]}: {words}.",
-                f"{fleet.name[at]}: {words}.{drawn}",
+                f"Histogram of the staleness of {called(fleet.name[at])}: {words}.",
+                f"{called(fleet.name[at])}: {words}.{drawn}",
             )
         )
     if fleet.groups > MOST_PANELS:
@@ -270,8 +270,8 @@ def who_counts(timing: Timing) -> Section:
                 "shares",
                 drawings.shares(fleet.name, [("share of updates", updates), (what, share)], "share"),
                 f"Share of updates beside {what} of {plural(fleet.groups, 'group')}.",
-                f"{fleet.name[most]} has the most updates for its {what[9:]}: {percent(updates[most])} of the updates, "
-                f"{percent(share[most])} of the {what[9:]}.",
+                f"{called(fleet.name[most])} has the most updates for its {what[9:]}: {percent(updates[most])} of the "
+                f"updates, {percent(share[most])} of the {what[9:]}.",
             )
         )
     if not known:
@@ -308,7 +308,7 @@ def worst_clients(timing: Timing) -> Section:
         )
     )
     if silent.size:
-        names = [timing.grouped.named(int(one)) for one in silent[:6]]
+        names = [called(timing.grouped.named(int(one))) for one in silent[:6]]
         section.said.append(
             f"{plural(silent.size, 'client')} brought no update: {listed([*names, *[''] * max(0, silent.size - 6)])}."
         )

@@ -9,6 +9,7 @@ from sojourn.csv_file import read_csv
 from sojourn.errors import UnreadableFile
 from sojourn.experiments.tuned_plan import Trial, TunedPlan, means_of, share
 from sojourn.files import read_json
+from sojourn.report.page.made_by import kept_in, say_command
 from sojourn.report.page.parts import Cell, Part, Section, Shown, number, plural, table, were
 from sojourn.report.page.svg import page_style
 from sojourn.report.tuning_figures import tuning_figure
@@ -154,4 +155,6 @@ def _provenance(folder: Path, rows: Sequence[Row]) -> Section:
     facts += [
         [f"version of {key}", str(value)] for key, value in (versions.items() if isinstance(versions, dict) else ())
     ]
-    return Section("Where it comes from", tables=[table("Folder, hashes and versions", ["what", "value"], facts)])
+    section = Section("Where it comes from", tables=[table("Folder, hashes and versions", ["what", "value"], facts)])
+    say_command(section, kept_in(folder))
+    return section

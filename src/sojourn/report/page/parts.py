@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.shown import rounded, visible
+from sojourn.durations import shown
+from sojourn.shown import rounded, short, visible
 
 MOST_ROWS = 40  # of a table
+WIDE, WIDEST = 8, 12  # columns that paper takes in common and in small letters
 MOST_CELL = 300  # characters
+MOST_NAME = 60  # characters of a name in a sentence
 MOST_NAMES = 12  # groups that are shown one by one
 
 
@@ -34,6 +37,12 @@ class Table:
     def cells(self) -> list[list[Cell]]:
         """The rows as cells."""
         return [[cell(value) for value in row] for row in self.rows]
+
+    @property
+    def size(self) -> str:
+        """How wide it is for paper: "many" columns need small letters, "many most" also breaks within words."""
+        columns = len(self.heads)
+        return "" if columns <= WIDE else "many" if columns <= WIDEST else "many most"
 
     @property
     def numeric(self) -> list[bool]:
@@ -154,10 +163,19 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], mos
 def plural(many: float, word: str) -> str:
     """Return a number of things.
 
-    >>> plural(1, "run"), plural(2000, "run")
-    ('1 run', '2,000 runs')
+    >>> plural(1, "run"), plural(2000, "run"), plural(float("nan"), "run")
+    ('1 run', '2,000 runs', '– runs')
     """
-    return f"{many:,.0f} {word}{'' if many == 1 else 's'}"
+    return f"{many:,.0f} {word}{'' if many == 1 else 's'}" if math.isfinite(many) else f"– {word}s"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration; a dash where it is not known.
+
+    >>> duration(90.0), duration(float("nan")), duration(float("inf"))
+    ('1.5 min', '–', '–')
+    """
+    return shown(seconds) if math.isfinite(seconds) else "–"
 
 
 def were(many: float) -> str:
@@ -167,6 +185,15 @@ def were(many: float) -> str:
     ('was', 'were')
     """
     return "was" if many == 1 else "were"
+
+
+def called(name: Any) -> str:
+    """Return a name for a sentence; the middle of a long one is left out.
+
+    >>> called("fast"), called("x" * 99) == f"{'x' * 28} ... {'x' * 27}"
+    ('fast', True)
+    """
+    return short(str(name), MOST_NAME)
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sojourn.errors import InvalidInput
 from sojourn.experiments.results import Comparison, Run, Sweep
@@ -28,12 +28,11 @@ from sojourn.timing.exact.analysis import Analysis
 from sojourn.timing.observe.observation import Observation
 from sojourn.timing.simulate.summary import Summary
 from sojourn.trace import Trace
-from sojourn.values import items
+from sojourn.values import items, whole
 from sojourn.values import table as table_of
 
 MARK = "sojourn report"  # of our pages, so that nothing else is replaced
 MOST_BYTES = 1_900_000  # of a page
-SPARE = 60_000  # bytes for captions
 MOST_THINGS = 40  # on one page
 MOST_RUNS = 8  # whose curves are drawn together
 
@@ -81,17 +80,26 @@ def write_report(
     overwrite: bool = False,
 ) -> Report:
     """Write a page about everything that is named; paths may be of different kinds. `figures` is a folder."""
-    if not 1 <= len(paths) <= MOST_THINGS:
-        raise InvalidInput(f"a page can report 1 to {MOST_THINGS} things, got {len(paths)}; write several pages")
+    _check_number(len(paths))
     check_report(out, overwrite)
     if figures is not None:
         check_folder(figures)
     pyplot()  # what is missing is said before the work
     check_libraries()
     things = [one if isinstance(one, Part) else found(one) for one in paths]
+    _check_number(sum(len(_begun(one.path)) if _of_seeds(one) else 1 for one in things))
     parts = [part for thing in things for part in parts_of(thing, fleet=fleet, plan=plan)]
     written = page(parts, command).save(out, overwrite)
     return written if figures is None else replace(written, figures=tuple(_written(parts, figures)))
+
+
+def _check_number(things: int) -> None:
+    if not 1 <= things <= MOST_THINGS:
+        raise InvalidInput(f"a page can report 1 to {MOST_THINGS} things, got {things}; write several pages")
+
+
+def _of_seeds(thing: Part | Found) -> TypeGuard[Found]:
+    return isinstance(thing, Found) and thing.kind == kinds.SEEDS
 
 
 def default_place(path: str | Path) -> Path:
@@ -161,16 +169,11 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
             place = path / "trace.parquet" if path.is_dir() else path
             return [of_trace.part_of_trace(place, str(path), fleet, plan)]
         case kinds.PLAN:
-            return [of_plan.part_of_plan(Plan.load(path), str(path), fleet)]
+            return [of_plan.plan_in(path, fleet)]
         case kinds.RUN:
             return [of_run.part_of_run(path, None, fleet, plan)]
         case kinds.SEEDS:
-            seeds = items(table_of(read_json(path / "seeds.json", "list of seeds"), "seeds").get("seeds"), "seeds")
-            folders = [path / f"seed-{int(seed)}" for seed in seeds]
-            ready = [one for one in folders if (one / "config.json").exists()][:MOST_THINGS]
-            if not ready:
-                raise InvalidInput(f"none of the runs in {path} has begun; train them first")
-            return [of_run.part_of_run(one, None, fleet, plan) for one in ready]
+            return [of_run.part_of_run(one, None, fleet, plan) for one in _begun(path)]
         case kinds.COMPARISON:
             return [of_comparison.comparison_in(path)]
         case kinds.SWEEP:
@@ -180,6 +183,17 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
         case kinds.SUMMARY:
             return [of_simulation.part_of_summary(path)]
     return [of_simulation.part_of_simulation(path, fleet, plan)]
+
+
+def _begun(path: Path) -> list[Path]:
+    """Return the folders of the seeds of a run that have begun."""
+    what = f"list of seeds {path / 'seeds.json'}"
+    told = table_of(read_json(path / "seeds.json", "list of seeds"), what)
+    seeds = [whole(one, f"a seed in the {what}") for one in items(told.get("seeds"), f"seeds in the {what}")]
+    ready = [one for one in (path / f"seed-{seed}" for seed in seeds) if (one / "config.json").is_file()]
+    if not ready:
+        raise InvalidInput(f"none of the runs in {path} has begun; train them first")
+    return ready
 
 
 def page(parts: Sequence[Part], command: str = "") -> Report:
@@ -193,15 +207,26 @@ def page(parts: Sequence[Part], command: str = "") -> Report:
     }
     sections = [*together, *(section for part in parts for section in part.sections)]
     drawn = {id(one): _drawn(one, f"f{at}") for at, one in enumerate(sections, 1)}
-    bare = fill("report.html", parts=[_with(part, {}) for part in parts], together=[], **facts)
-    room = MOST_BYTES - len(bare.encode()) - SPARE
-    for figures in drawn.values():
-        for figure in figures:
-            room -= len(figure["svg"].encode())
-            if room < 0:
-                figure["svg"] = ""
-    beginning = [_section(one, drawn) for one in together]
-    return Report(fill("report.html", parts=[_with(part, drawn) for part in parts], together=beginning, **facts))
+    pictures = [(figure, figure["svg"]) for figures in drawn.values() for figure in figures]
+
+    def filled() -> str:
+        beginning = [_section(one, drawn) for one in together]
+        return fill("report.html", parts=[_with(part, drawn) for part in parts], together=beginning, **facts)
+
+    for figure, _ in pictures:
+        figure["svg"] = ""
+    room = MOST_BYTES - len(filled().encode())
+    if room < 0:
+        raise InvalidInput(
+            f"the page would have more than {MOST_BYTES:,} bytes without any figure ({MOST_BYTES - room:,}); "
+            f"{'report fewer things at a time' if len(parts) > 1 else 'shorten the names in it'}"
+        )
+    for figure, svg in pictures:
+        room -= len(svg.encode())
+        if room < 0:
+            break
+        figure["svg"] = svg
+    return Report(filled())
 
 
 def _drawn(section: Section, prefix: str) -> list[dict[str, Any]]:

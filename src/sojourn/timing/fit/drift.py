@@ -46,6 +46,7 @@ class Drift:
         return np.flatnonzero(chance < NOTICED).tolist()
 
 
+@np.errstate(over="ignore", invalid="ignore")  # times beyond all bounds have no drift
 def drift_of(rows: Rows, rate: Floats, laws: Sequence[Law], scv: Floats, span: float) -> Drift:
     """Return the drift of each unit's rate over the time `span`, in seconds."""
     units = rate.size

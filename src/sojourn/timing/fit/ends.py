@@ -17,6 +17,7 @@ from sojourn.types import Flags, Floats
 from sojourn.values import WrongKind, items, optional_number, whole
 
 MOST_CLIENTS = 10_000_000  # that a trace can state; arrays are made for them
+MOST_UNTOLD = 1_000_000  # that its rows may number if it states fewer: one damaged number must not fill the memory
 LEAVE = "leave in the metadata of the trace"
 
 
@@ -86,6 +87,15 @@ def clients_of(metadata: Mapping[str, Any]) -> int:
     (10, 0)
     """
     return whole(metadata.get("clients") or 0, "clients in the metadata of the trace", 0, MOST_CLIENTS)
+
+
+def most_clients(metadata: Mapping[str, Any]) -> int:
+    """Return how many clients the rows of a trace may number if nobody gives its fleet.
+
+    >>> most_clients({"clients": 10}), most_clients({"clients": 2_000_000})
+    (1000000, 2000000)
+    """
+    return max(clients_of(metadata), MOST_UNTOLD)
 
 
 def _positive(metadata: Mapping[str, Any], key: str) -> float | None:

@@ -14,7 +14,7 @@ from sojourn.errors import InvalidInput
 from sojourn.fleet import Fleet
 from sojourn.timing.fit.downlinks import Downlinks, Flight
 from sojourn.timing.fit.durations import Counts, Durations
-from sojourn.timing.fit.ends import Line, Scene, clients_of, ends_of, later, uplinks_of
+from sojourn.timing.fit.ends import Line, Scene, clients_of, ends_of, later, most_clients, uplinks_of
 from sojourn.timing.fit.gathering import Gathering
 from sojourn.trace import COLUMNS, Trace, metadata_of, scan
 
@@ -156,15 +156,8 @@ def begin_of(trace: Trace | str | Path, latest: float, size: int) -> float:
 
 def check(piece: Trace, fleet: Fleet | None, before: int) -> None:
     """Raise an error for impossible client numbers and times; `before` counts the rows of earlier pieces."""
-    limit = np.inf if fleet is None else fleet.clients
-    wrong = (piece.client < 0) | (piece.client >= limit)
-    if wrong.any():
-        bad = int(np.argmax(wrong))
-        rule = "at least 0" if fleet is None else f"from 0 to {fleet.clients - 1}, as in the fleet"
-        raise InvalidInput(
-            f"client numbers must be {rule}, got {piece.client[bad]} in row {before + bad}; "
-            "give the fleet with which this trace was recorded, or none"
-        )
+    limit = most_clients(piece.metadata) if fleet is None else fleet.clients
+    check_clients(piece, limit, before, fleet is not None)
     for key in ("started_at", "finished_at", "applied_at"):
         endless = np.isinf(getattr(piece, key))
         if endless.any():
@@ -172,3 +165,15 @@ def check(piece: Trace, fleet: Fleet | None, before: int) -> None:
             raise InvalidInput(
                 f"{key} must be finite, or NaN for not yet, got {getattr(piece, key)[bad]} in row {before + bad}"
             )
+
+
+def check_clients(piece: Trace, limit: int, before: int, given: bool) -> None:
+    """Raise an error for clients that are not numbered from 0 to below a limit, which a fleet has `given` or not."""
+    wrong = (piece.client < 0) | (piece.client >= limit)
+    if wrong.any():
+        bad = int(np.argmax(wrong))
+        rule, other = (", as in the fleet", ", or none") if given else ("", "")
+        raise InvalidInput(
+            f"client numbers must be from 0 to {limit - 1}{rule}, got {piece.client[bad]} in row {before + bad}; "
+            f"give the fleet with which this trace was recorded{other}"
+        )

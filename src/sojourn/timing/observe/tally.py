@@ -59,7 +59,7 @@ class Tallying:
 
     def __init__(self, fleet: Fleet | None, warmup: int | None = None) -> None:
         self._fleet, self._warmup = fleet, warmup
-        self._bins = StepBins(max(0, warmup or 0))
+        self._bins, self._rows = StepBins(max(0, warmup or 0)), 0
         self._fates, self._stale, self._first = np.zeros((0, len(FATES)), np.int64), np.zeros(0), np.inf
 
     def add(self, piece: Trace) -> None:
@@ -70,7 +70,8 @@ class Tallying:
         fates = np.bincount(group * len(FATES) + piece.fate, minlength=groups * len(FATES)).reshape(groups, len(FATES))
         fates[: self._stale.size] += self._fates
         applied, stale = piece.applied, piece.staleness
-        self._fates = fates
+        _check_applied(piece, self._rows)
+        self._fates, self._rows = fates, self._rows + len(piece)
         self._stale = longer(self._stale, groups) + np.bincount(group[applied], stale, groups)
         self._first = min(self._first, float(np.min(piece.dispatched_at, initial=np.inf)))
         self._bins.add(piece.applied_step[applied], group[applied], stale, piece.applied_at[applied], groups)
@@ -145,3 +146,13 @@ def tally(trace: Trace | str | Path, fleet: Fleet, warmup: int | None = None) ->
 def _single(sums: RatioSums) -> Estimate:
     found = sums.estimate()
     return Estimate(found.value[0], found.error[0])
+
+
+def _check_applied(piece: Trace, before: int) -> None:
+    """Refuse an applied update without a time; `before` counts the rows of earlier pieces."""
+    wrong = piece.applied & np.isnan(piece.applied_at)
+    if wrong.any():
+        raise InvalidInput(
+            f"applied_at must be a time where an update was applied, got NaN in row {before + int(np.argmax(wrong))}; "
+            "the trace is damaged: record or write it again"
+        )
