@@ -124,6 +124,63 @@ def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
     assert page.locator("#clients").is_hidden()
 
 
+def drawn(page):
+    """Keep every text that is drawn from now on, and how wide it may be, in `drawn` of the page."""
+    page.evaluate("""() => {
+        const fill = CanvasRenderingContext2D.prototype.fillText;
+        window.drawn = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...most) {
+            window.drawn.push([text, x + (this.textAlign === "left" ? this.measureText(text).width : 0), most]);
+            fill.call(this, text, x, y, ...most);
+        };
+    }""")
+
+
+def test_what_is_not_known_without_a_trace_is_a_dash(visit, watched):
+    run, dashboard = watched
+    run.rows, run.updates, run.notes = [], 3550, ("There is no trace yet.",)
+    page = visit(dashboard.address)
+    drawn(page)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="3,550 updates, 178 per second (10 promised).").wait_for()
+    facts = dict(reversed(one.split("\n")[:2]) for one in page.locator(".fact").all_inner_texts())
+    assert (facts["updates"], facts["updates per second"]) == ("3,550", "178")
+    assert facts["tasks in flight"] == facts["mean staleness"] == "–"
+    assert page.locator("#notes").inner_text() == "There is no trace yet."
+    row = page.locator("#groups tbody tr").first.inner_text().split("\t")
+    assert row == ["fast", "3 of 3", "–", "–", "–", "–", "75.0%", "–", "3"]
+    assert page.locator("#clients-each").is_hidden()
+    until(lambda: page.evaluate("drawn.some(([text]) => text === '3,550 updates')"), START, "the network is drawn")
+    assert not [text for text, *_ in page.evaluate("drawn") if "null" in text or "tasks out" in text]
+
+
+def test_before_the_first_update_the_axes_of_charts_have_numbers(visit, watched):
+    run, dashboard = watched
+    run.rows = []
+    page = visit(dashboard.address)
+    drawn(page)
+    enter(page, dashboard.token_file.read_text().strip())
+    in_each = "drawn.filter(([text]) => text === '0.4').length >= 4"
+    until(lambda: page.evaluate(in_each), START, "there are four charts")
+
+
+def test_on_a_phone_names_that_are_too_long_end_in_an_ellipsis(visit):
+    run = Run(names=("a-group-with-a-very-long-name-" * 4, "slow")).happens(20.0, 100)
+    with Dashboard(run) as dashboard:
+        page = visit(dashboard.address, width=390)
+        drawn(page)
+        enter(page, dashboard.token_file.read_text().strip())
+        cut = "drawn.some(([text]) => text.startsWith('a-group') && text.endsWith('…: 3 clients'))"
+        until(lambda: page.evaluate(cut), START, "the network is drawn")
+        ours = [one for one in page.evaluate("drawn") if "a-group" in one[0]]
+        assert len([one for one in ours if one[0].endswith("…")]) >= 3  # in the boxes of its clients
+        width = page.evaluate("document.getElementById('network').clientWidth")
+        assert all(end <= width and most == [] for _, end, most in ours)  # never squeezed
+        for entry in page.locator("figcaption .entry").all():
+            assert entry.bounding_box()["height"] < 30  # a key stays beside its word
+        visit.end()
+
+
 @pytest.mark.slow
 def test_a_reader_who_comes_back_need_not_give_the_token_again(visit, watched):
     run, dashboard = watched
