@@ -68,7 +68,7 @@ async def _controlled(request: Request, controls: Controls | None) -> Response:
     try:
         asked = json.loads(await limited_body(request, MOST))
         name = asked.get("do") if isinstance(asked, dict) else None
-        if name not in ASKED:
+        if not isinstance(name, str) or name not in ASKED:
             return _refused(400, f"do must be one of {', '.join(ASKED)}")
         ASKED[name](controls)
     except (SojournError, ValueError, RecursionError) as error:

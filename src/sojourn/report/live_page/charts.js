@@ -25,7 +25,7 @@ const Charts = (() => {
     const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
     return {
       title, width, height: 240, cursor: { drag: { x: true, y: false } },
-      scales: { x: { time: false }, y: { range: range || ((chart, low, high) => [0, Math.max(high * 1.1, 1e-9)]) } },
+      scales: { x: { time: false }, y: { range: range || ((chart, low, high) => [0, high > 0 ? 1.1 * high : 1]) } },
       series: [{ label: "time", value: (chart, value) => value === null ? "–" : duration(value) }, ...lines.map(line)],
       axes: [{ ...axis, values: (chart, values) => values.map(duration) }, { ...axis, size: 56 }],
     };
