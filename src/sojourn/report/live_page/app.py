@@ -18,7 +18,7 @@ from sojourn.report.web.tokens import Token
 from sojourn.watched import Controls, Watched
 
 PACKAGE = __name__.rpartition(".")[0]
-SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "live.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "proof.js", "live.js")
 STYLES = ("vendor/uPlot.min.css", "live.css")
 MOST = 1000  # bytes of what is asked
 ASKED: dict[str, Callable[[Controls], None]] = {
