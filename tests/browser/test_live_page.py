@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
@@ -12,12 +13,13 @@ from threading import Thread
 from typing import ClassVar
 
 import pytest
+from reading import faults
 
 import sojourn
 from live.waiting import free_port, until
 from report.live_page.pretended_run import Asked, Run
-from sojourn import Trace
-from sojourn.dashboards import Dashboard
+from sojourn import Fleet, Plan, Trace
+from sojourn.dashboards import Dashboard, watched_in
 
 START = 120.0  # seconds that a federation may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1]
@@ -33,16 +35,21 @@ class Federation:
     """`sojourn live local` with a page, in processes of its own."""
 
     def __init__(self, folder):
-        self.folder, self.port, self.started = folder, free_port(), []
-        (folder / "fleet.csv").write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
+        self.folder, self.port, self.started, self.replan = folder, free_port(), [], "20s"
+        self.is_of("fast,3,8", "slow,2,1")
         self.run = folder / "live"
 
+    def is_of(self, *groups):
+        (self.folder / "fleet.csv").write_text("\n".join(["name,count,rate", *groups, ""]))
+
     def start(self, *words):
-        shown = ["--out", str(self.run), "--dashboard", str(self.port), "--replan", "20s"]
+        shown = ["--out", self.run.name, "--dashboard", str(self.port), "--replan", self.replan]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
         with (self.folder / "said.txt").open("ab") as said:
             command = [sys.executable, "-m", "sojourn", "live", "local", *words, *shown]
-            self.started.append(Popen(command, stdin=DEVNULL, stdout=said, stderr=STDOUT, env=environment))
+            self.started.append(
+                Popen(command, stdin=DEVNULL, stdout=said, stderr=STDOUT, env=environment, cwd=self.folder)
+            )
         return self.started[-1]
 
     @property
@@ -317,6 +324,49 @@ def test_a_real_federation_is_shown_paused_killed_resumed_and_stopped(visit, fed
     page.locator("#answer", has_text=f" {federation.log()[-1]['received']:,} updates").wait_for()
     assert token not in federation.said()
     assert token not in (federation.run / "log.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_the_page_of_a_real_federation(visit, federation):
+    federation.is_of("fast,8,3", "slow,4,0.7")
+    federation.replan = "10min"
+    policy = ["--concurrency", "18", "--sampling", "uniform"]
+    federation.start(str(federation.folder / "fleet.csv"), *policy, "--time", "300s", "--data", "digits")
+    token = federation.token
+    until(lambda: "page: " in federation.said(), START, federation.said)
+    whole = {"live-page": {}, "live-page-dark": {"dark": True, "height": 1700}}
+    views = {**whole, "live-page-phone": {"width": 390, "height": 1500}}
+    for name, how in views.items():
+        page = visit(federation.address, **how)
+        enter(page, token)
+        page.locator("#answer", has_text=re.compile(r": ([3-9]\d\d|\d,\d{3}) updates")).wait_for(timeout=1000 * START)
+        page.wait_for_timeout(300)
+        visit.picture(page, name, whole=not how)
+        assert faults(page) == []
+    visit.end()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_the_page_of_a_thousand_clients(visit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a page is headed by the folder as it was given
+    fleet = Fleet.of(phones=(700, 1.2), laptops=(250, 2.4), sites=(50, 12.0))
+    plan = Plan.weighted(fleet, fleet.rate, 1500)
+    with suppress(KeyboardInterrupt):
+        how = {"steps": 12_000, "evaluate_every": 500, "step_size": 0.01}
+        sojourn.train(fleet, plan, folder="thousand", progress=interrupt, **how)
+    with Dashboard(watched_in("thousand")) as dashboard:
+        page = visit(dashboard.address, height=1270)
+        enter(page, dashboard.token_file.read_text().strip())
+        page.locator("#facts", has_text="of 1,500").wait_for()
+        page.wait_for_timeout(300)
+        visit.picture(page, "live-page-thousand", whole=False)
+        assert faults(page) == []
+        visit.end()
+
+
+def interrupt(done, total, facts):
+    if done >= 9000:
+        raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -89,9 +89,10 @@ const Network = (() => {
     pen.fillStyle = Charts.colour("--text");
     pen.textAlign = "center";
     const middle = server.x + server.w / 2;
-    const most = now.concurrency === null ? "" : ` of ${now.concurrency}`;
+    const out = known() ? [`${now.flying} tasks out`] : [];
+    if (known() && now.concurrency !== null) out.unshift(`${now.flying} of ${now.concurrency} tasks out`);
     const words = ["server", `${now.updates.toLocaleString("en")} updates`];
-    if (known()) words.push(`${now.flying}${most} tasks out`);
+    if (known()) words.push(out.find(one => fits(pen, one, server.w - 8)) || out[0]);
     if (narrow) pen.fillText(cut(pen, words.join(", "), server.w - 8), middle, server.y + server.h / 2);
     else words.forEach((said, line) => pen.fillText(cut(pen, said, server.w - 8), middle, server.y + 16 + 19 * line));
     pen.textAlign = "left";
