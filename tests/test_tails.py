@@ -1,6 +1,10 @@
 import numpy as np
+import pytest
 
-from sojourn.tails import LineTail, LogTail, MetricsTail, RowTail
+from sojourn.tails import LineTail, LogTail, MetricsTail, RowTail, RunTails
+from sojourn.trace import COLUMNS
+
+ROW = np.dtype(list(COLUMNS.items()))
 
 
 def test_a_tail_gives_each_line_once_and_leaves_one_that_is_being_written(tmp_path):
@@ -40,15 +44,45 @@ def test_a_log_that_was_turned_over_goes_on_in_its_new_file(tmp_path):
 
 def test_metrics_come_with_their_columns_also_after_a_resume_that_cut_them(tmp_path):
     path = tmp_path / "metrics.csv"
-    path.write_text("received,accuracy\n0,0.1\n10,0.5\n20,0.6\n")
+    path.write_text("time,accuracy\n0,0.1\n10,0.5\n20,0.6\n")
     tail = MetricsTail(path)
-    assert [row["received"] for row in tail.rows()] == [0, 10, 20]
+    assert [row["time"] for row in tail.rows()] == [0, 10, 20]
     with path.open("a") as file:
         file.write("30,0.7\n")
-    assert tail.rows() == [{"received": 30, "accuracy": 0.7}]
-    path.write_text("received,accuracy\n0,0.1\n10,0.5\n")
-    assert [row["received"] for row in tail.rows()] == [0, 10]
+    assert tail.rows() == [{"time": 30, "accuracy": 0.7}]
+    path.write_text("time,accuracy\n0,0.1\n10,0.5\n")
+    assert [row["time"] for row in tail.rows()] == [0, 10]
     assert tail.anew
+
+
+def test_an_evaluation_that_is_odd_is_left_out_and_the_others_stay(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("time,accuracy\n0,0.1\nnan,0.2\ninf,0.3\n3\nx,0.4\n4,0.5,1\n5,nan\n")
+    assert [row["time"] for row in MetricsTail(path).rows()] == [0, 5]
+    path.write_text("accuracy\n0.1\n")
+    assert MetricsTail(path).rows() == []
+
+
+@pytest.mark.parametrize("client", ["", ', "client": "x"', ', "client": -1', ', "client": NaN', ', "client": true'])
+def test_who_joins_and_leaves_without_a_client_is_left_out(tmp_path, client):
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"what": "joined"{client}}}\n{{"what": "left"{client}}}\n{{"what": "left", "client": 3}}\n')
+    assert LogTail(path).entries() == [{"what": "left", "client": 3}]
+
+
+def test_a_line_of_nothing_but_brackets_is_no_entry(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("[" * 100_000 + '\n{"what": "ended"}\n')
+    assert LogTail(path).entries() == [{"what": "ended"}]
+
+
+def test_a_task_of_nobody_or_that_never_ended_is_left_out(tmp_path):
+    rows = np.zeros(5, ROW)
+    rows["client"], rows["applied_at"] = [0, -7, 1, 2, 3], [1.0, 2.0, np.nan, np.inf, 5.0]
+    (tmp_path / "rows.bin").write_bytes(rows.tobytes())
+    metrics, log = MetricsTail(tmp_path / "metrics.csv"), LogTail(tmp_path / "log.jsonl")
+    with RunTails(RowTail(tmp_path / "rows.bin", ROW), metrics, log).new() as (found, _, _, _):
+        assert found["client"].tolist() == [0, 3]
 
 
 def test_records_are_given_whole_and_up_to_a_number(tmp_path):

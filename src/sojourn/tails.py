@@ -5,12 +5,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sojourn.types import Flags
+
 PIECE = 2**26  # bytes that are read at once
+OF_A_CLIENT = ("joined", "left")  # entries of a log that say nothing without a client
 
 
 class Tail:
@@ -75,19 +79,24 @@ class LogTail(LineTail):
 
     def entries(self) -> list[Mapping[str, Any]]:
         """Return the new entries; lines that are none are left out."""
-        found: list[Mapping[str, Any]] = []
-        for line in self.lines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict) and isinstance(entry.get("what"), str):
-                found.append(entry)
-        return found
+        return [entry for entry in map(_entry, self.lines()) if entry is not None]
+
+
+def _entry(line: str) -> Mapping[str, Any] | None:
+    """Return the entry that a line of a log holds, or None."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):  # no JSON, or a few thousand brackets
+        return None
+    if not isinstance(entry, dict) or not isinstance(entry.get("what"), str):
+        return None
+    client = entry.get("client")
+    named = type(client) is int and client >= 0
+    return entry if named or entry["what"] not in OF_A_CLIENT else None
 
 
 class MetricsTail(LineTail):
-    """The new rows of a metrics.csv."""
+    """The new rows of a metrics.csv, each with the time of its evaluation."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -104,11 +113,14 @@ class MetricsTail(LineTail):
         if self.anew or not self._columns:
             self._columns = next(csv.reader(lines[:1]), [])
             lines = lines[1:]
-        rows = [row for row in csv.reader(lines) if len(row) == len(self._columns)]
+        rows = map(self._row, csv.reader(lines))
+        return [row for row in rows if row is not None and isfinite(row.get("time", nan))]
+
+    def _row(self, cells: list[str]) -> dict[str, float] | None:
         try:
-            return [dict(zip(self._columns, map(float, row), strict=True)) for row in rows]
-        except ValueError:
-            return []
+            return dict(zip(self._columns, map(float, cells), strict=True))
+        except ValueError:  # another number of cells, or one that is no number
+            return None
 
 
 class RowTail(Tail):
@@ -122,6 +134,11 @@ class RowTail(Tail):
         """Return the new records, or those before the one with the number `until`."""
         size = self._kind.itemsize
         return np.frombuffer(self.read(size, None if until is None else until * size), self._kind)
+
+
+def sound(rows: np.ndarray[Any, Any]) -> Flags:
+    """Return which rows say whose task has ended, and when."""
+    return np.asarray((rows["client"] >= 0) & np.isfinite(rows["applied_at"]))
 
 
 class RunTails:
@@ -157,7 +174,8 @@ class RunTails:
         if anew:
             for tail in (self._rows, self._metrics, self._log):
                 tail.rewind()
-        return self._rows.records(until), self._metrics.rows(), self._log.entries()
+        rows = self._rows.records(until)
+        return rows[sound(rows)], self._metrics.rows(), self._log.entries()
 
     def _undone(self, entries: list[Mapping[str, Any]]) -> bool:
         """Whether a file was cut; one that was cut and has grown since is known by the log alone."""

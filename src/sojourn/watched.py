@@ -114,6 +114,10 @@ class Look:
     """Whether everything that was told before is to be forgotten, since this begins from the start again."""
     more: bool = False
     """Whether there is more that is new than this look could hold, so that another one is wanted at once."""
+    updates: int | None = None
+    """Updates so far where single tasks are not known: then `ended` and `flying` say nothing. None = count `ended`."""
+    notes: Sequence[str] = ()
+    """What a reader should know now, in sentences."""
 
 
 class Controls(Protocol):

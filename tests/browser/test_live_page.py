@@ -5,16 +5,21 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
+from threading import Thread
+from typing import ClassVar
 
 import pytest
+from reading import faults
 
 import sojourn
 from live.waiting import free_port, until
 from report.live_page.pretended_run import Asked, Run
-from sojourn import Trace
-from sojourn.dashboards import Dashboard
+from sojourn import Fleet, Plan, Trace
+from sojourn.dashboards import Dashboard, watched_in
 
 START = 120.0  # seconds that a federation may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1]
@@ -30,16 +35,21 @@ class Federation:
     """`sojourn live local` with a page, in processes of its own."""
 
     def __init__(self, folder):
-        self.folder, self.port, self.started = folder, free_port(), []
-        (folder / "fleet.csv").write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
+        self.folder, self.port, self.started, self.replan = folder, free_port(), [], "20s"
+        self.is_of("fast,3,8", "slow,2,1")
         self.run = folder / "live"
 
+    def is_of(self, *groups):
+        (self.folder / "fleet.csv").write_text("\n".join(["name,count,rate", *groups, ""]))
+
     def start(self, *words):
-        shown = ["--out", str(self.run), "--dashboard", str(self.port), "--replan", "20s"]
+        shown = ["--out", self.run.name, "--dashboard", str(self.port), "--replan", self.replan]
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
         with (self.folder / "said.txt").open("ab") as said:
             command = [sys.executable, "-m", "sojourn", "live", "local", *words, *shown]
-            self.started.append(Popen(command, stdin=DEVNULL, stdout=said, stderr=STDOUT, env=environment))
+            self.started.append(
+                Popen(command, stdin=DEVNULL, stdout=said, stderr=STDOUT, env=environment, cwd=self.folder)
+            )
         return self.started[-1]
 
     @property
@@ -106,6 +116,46 @@ def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visi
     assert page.locator("#connection").is_hidden()
 
 
+class Stranger(BaseHTTPRequestHandler):
+    """Somebody else's program at the port of a server that was killed: it answers everything, and keeps what comes."""
+
+    heard: ClassVar[list[tuple[str, str]]] = []
+    said = b"0" * 64
+
+    def do_GET(self):
+        self.heard.append((self.path.partition("?")[0], str(self.headers)))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.said)))
+        self.end_headers()
+        self.wfile.write(self.said)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.slow
+def test_who_takes_the_port_of_a_server_that_has_gone_is_not_sent_the_token(visit):
+    with Dashboard(Run(controls=Asked()).happens(20.0, 100)) as dashboard:
+        page, token = visit(dashboard.address), dashboard.token_file.read_text().strip()
+        visit.expect_errors(*GONE)
+        enter(page, token)
+        page.locator("#answer", has_text="100 updates").wait_for()
+        port = int(dashboard.address.rstrip("/").rpartition(":")[2])
+    page.locator("#connection", has_text="trying again").wait_for()
+    until(lambda: not page.evaluate("sessionStorage.length"), START, "a page that is loaded now finds no token")
+    Stranger.heard = []
+    with ThreadingHTTPServer(("127.0.0.1", port), Stranger) as stranger:
+        Thread(target=stranger.serve_forever, daemon=True).start()
+        try:
+            page.locator("#refusal", has_text="so it was not sent").wait_for()
+            visit.end()
+        finally:
+            stranger.shutdown()
+    assert Stranger.heard
+    assert {path for path, _ in Stranger.heard} == {"/api/proof"}
+    assert not [said for _, said in Stranger.heard if token in said or "uthorization" in said]
+
+
 def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
     _, dashboard = watched
     page = visit(dashboard.address)
@@ -122,6 +172,63 @@ def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
     page.locator("#clients-each summary").focus()
     page.keyboard.press("Enter")
     assert page.locator("#clients").is_hidden()
+
+
+def drawn(page):
+    """Keep every text that is drawn from now on, and how wide it may be, in `drawn` of the page."""
+    page.evaluate("""() => {
+        const fill = CanvasRenderingContext2D.prototype.fillText;
+        window.drawn = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...most) {
+            window.drawn.push([text, x + (this.textAlign === "left" ? this.measureText(text).width : 0), most]);
+            fill.call(this, text, x, y, ...most);
+        };
+    }""")
+
+
+def test_what_is_not_known_without_a_trace_is_a_dash(visit, watched):
+    run, dashboard = watched
+    run.rows, run.updates, run.notes = [], 3550, ("There is no trace yet.",)
+    page = visit(dashboard.address)
+    drawn(page)
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="3,550 updates, 178 per second (10 promised).").wait_for()
+    facts = dict(reversed(one.split("\n")[:2]) for one in page.locator(".fact").all_inner_texts())
+    assert (facts["updates"], facts["updates per second"]) == ("3,550", "178")
+    assert facts["tasks in flight"] == facts["mean staleness"] == "–"
+    assert page.locator("#notes").inner_text() == "There is no trace yet."
+    row = page.locator("#groups tbody tr").first.inner_text().split("\t")
+    assert row == ["fast", "3 of 3", "–", "–", "–", "–", "75.0%", "–", "3"]
+    assert page.locator("#clients-each").is_hidden()
+    until(lambda: page.evaluate("drawn.some(([text]) => text === '3,550 updates')"), START, "the network is drawn")
+    assert not [text for text, *_ in page.evaluate("drawn") if "null" in text or "tasks out" in text]
+
+
+def test_before_the_first_update_the_axes_of_charts_have_numbers(visit, watched):
+    run, dashboard = watched
+    run.rows = []
+    page = visit(dashboard.address)
+    drawn(page)
+    enter(page, dashboard.token_file.read_text().strip())
+    in_each = "drawn.filter(([text]) => text === '0.4').length >= 4"
+    until(lambda: page.evaluate(in_each), START, "there are four charts")
+
+
+def test_on_a_phone_names_that_are_too_long_end_in_an_ellipsis(visit):
+    run = Run(names=("a-group-with-a-very-long-name-" * 4, "slow")).happens(20.0, 100)
+    with Dashboard(run) as dashboard:
+        page = visit(dashboard.address, width=390)
+        drawn(page)
+        enter(page, dashboard.token_file.read_text().strip())
+        cut = "drawn.some(([text]) => text.startsWith('a-group') && text.endsWith('…: 3 clients'))"
+        until(lambda: page.evaluate(cut), START, "the network is drawn")
+        ours = [one for one in page.evaluate("drawn") if "a-group" in one[0]]
+        assert len([one for one in ours if one[0].endswith("…")]) >= 3  # in the boxes of its clients
+        width = page.evaluate("document.getElementById('network').clientWidth")
+        assert all(end <= width and most == [] for _, end, most in ours)  # never squeezed
+        for entry in page.locator("figcaption .entry").all():
+            assert entry.bounding_box()["height"] < 30  # a key stays beside its word
+        visit.end()
 
 
 @pytest.mark.slow
@@ -217,6 +324,49 @@ def test_a_real_federation_is_shown_paused_killed_resumed_and_stopped(visit, fed
     page.locator("#answer", has_text=f" {federation.log()[-1]['received']:,} updates").wait_for()
     assert token not in federation.said()
     assert token not in (federation.run / "log.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_the_page_of_a_real_federation(visit, federation):
+    federation.is_of("fast,8,3", "slow,4,0.7")
+    federation.replan = "10min"
+    policy = ["--concurrency", "18", "--sampling", "uniform"]
+    federation.start(str(federation.folder / "fleet.csv"), *policy, "--time", "300s", "--data", "digits")
+    token = federation.token
+    until(lambda: "page: " in federation.said(), START, federation.said)
+    whole = {"live-page": {}, "live-page-dark": {"dark": True, "height": 1700}}
+    views = {**whole, "live-page-phone": {"width": 390, "height": 1500}}
+    for name, how in views.items():
+        page = visit(federation.address, **how)
+        enter(page, token)
+        page.locator("#answer", has_text=re.compile(r": ([3-9]\d\d|\d,\d{3}) updates")).wait_for(timeout=1000 * START)
+        page.wait_for_timeout(300)
+        visit.picture(page, name, whole=not how)
+        assert faults(page) == []
+    visit.end()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_the_page_of_a_thousand_clients(visit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a page is headed by the folder as it was given
+    fleet = Fleet.of(phones=(700, 1.2), laptops=(250, 2.4), sites=(50, 12.0))
+    plan = Plan.weighted(fleet, fleet.rate, 1500)
+    with suppress(KeyboardInterrupt):
+        how = {"steps": 12_000, "evaluate_every": 500, "step_size": 0.01}
+        sojourn.train(fleet, plan, folder="thousand", progress=interrupt, **how)
+    with Dashboard(watched_in("thousand")) as dashboard:
+        page = visit(dashboard.address, height=1270)
+        enter(page, dashboard.token_file.read_text().strip())
+        page.locator("#facts", has_text="of 1,500").wait_for()
+        page.wait_for_timeout(300)
+        visit.picture(page, "live-page-thousand", whole=False)
+        assert faults(page) == []
+        visit.end()
+
+
+def interrupt(done, total, facts):
+    if done >= 9000:
+        raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ class Run:
         self.controls, self.time, self.step = controls, 0.0, 0
         self.state, self.log, self.names, self.metrics, self.anew = "running", [], {}, [], False
         self.plans = [Promise(0.0, 0, "start", group.size, 10.0, [0.75, 0.25], [3.0, 7.0])]
-        self.rows, self.flying = [], [0, 0, 3]
+        self.rows, self.flying, self.updates, self.notes = [], [0, 0, 3], None, ()
         self._lock = threading.Lock()  # a page looks in a thread of its own
 
     def happens(self, seconds, updates=1, client=0, staleness=4):
@@ -77,4 +77,6 @@ class Run:
             np.arange(self.described.group.size) != 4,
             self.names,
             anew=anew,
+            updates=self.updates,
+            notes=self.notes,
         )

@@ -88,7 +88,9 @@ def test_a_get_controls_nothing():
     assert controls.asked == []
 
 
-@pytest.mark.parametrize("body", [b"", b"stop", b"[1]", b'{"do": "__class__"}', b"[" * 900, b" " * 2000])
+@pytest.mark.parametrize(
+    "body", [b"", b"stop", b"[1]", b'{"do": "__class__"}', b'{"do": ["pause"]}', b'{"do": {}}', b"[" * 900, b" " * 2000]
+)
 def test_nonsense_is_refused_in_a_sentence(body):
     controls = Asked()
     answer = ask(gated(Run(controls=controls)), "POST", "/api/control", MINE, body)
@@ -141,6 +143,18 @@ def test_a_run_whose_folder_is_gone_is_an_error_in_words():
 
     run.look = gone
     assert "rows.bin" in parsed(heard(run), "now")[0]["error"]
+
+
+def test_a_fault_that_nobody_has_thought_of_is_an_error_in_words_too():
+    run = Run()
+
+    def odd():
+        raise ValueError("x" * 10_000)
+
+    run.look = odd
+    said = parsed(heard(run), "now")[0]["error"]
+    assert said.startswith("ValueError: xxx")
+    assert len(said) <= 500
 
 
 def test_nobody_looks_at_a_run_that_nobody_reads():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from report.live_page.pretended_run import Run
+from sojourn.errors import SojournError
 from sojourn.report.live_page.history import BINS, POINTS, Bins, Curve
 from sojourn.report.live_page.speeds import FEW_CLIENTS, Learnt
 from sojourn.report.live_page.state import EVENTS, MOST_CLIENTS, MOST_RECENT, PLANS, State
@@ -154,6 +155,12 @@ def test_counts_are_exact_however_large():
     assert state.look()["groups"]["updates"] == [123_456_789, 1]
 
 
+def test_a_task_that_took_for_ever_hides_no_speed():
+    learnt = Learnt(2)
+    learnt.add(np.array([0, 0, 1]), np.array([2.0, np.inf, 3.0]))
+    assert learnt.speeds.mean.tolist() == [2.0, 3.0]
+
+
 def test_bins_keep_all_updates_when_their_width_doubles():
     bins = Bins(8)
     rng = np.random.default_rng(0)
@@ -198,6 +205,33 @@ def test_of_many_clients_the_speeds_of_groups_are_shown():
     assert [row["name"] for row in rows] == ["fast", "slow"]
     assert all(row["low"] < 0.4 < row["high"] for row in rows)  # each task took 0.4 seconds
     assert [row["told"] for row in rows] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("at", ["NaN", "1e400", "-1e400", "9" * 400, '"noon"', "null"])
+def test_an_event_at_no_time_is_shown_without_one(at):
+    run = Run().happens(1.0)
+    run.log = [json.loads(f'{{"at": {at}, "what": "lost", "client": 0, "reason": [], "received": {{}}}}')]
+    assert State(run).look()["events"] == [{"at": None, "what": "lost", "who": "fast-0", "why": ""}]
+
+
+def test_a_task_in_flight_of_a_client_that_there_is_not_is_held_by_nobody():
+    run = Run().happens(1.0)
+    run.flying = [0, 4_000_000_000_000, 3]
+    assert State(run).look()["clients"]["held"] == [1, 0, 0, 1, 0]
+
+
+def test_after_a_part_that_could_not_be_taken_in_no_wrong_numbers_are_shown():
+    run = Run().happens(1.0, 5)
+    state = State(run)
+    state.look()
+    run.metrics = [{"accuracy": 0.5}]  # a row without its time
+    run.happens(1.0, 5)
+    with pytest.raises(KeyError):
+        state.look()
+    with pytest.raises(SojournError, match="could not be taken in"):
+        state.look()
+    run.anew, run.time, run.step = True, 0.0, 0
+    assert state.look()["updates"] == 0
 
 
 def test_a_description_does_not_change_with_looks():

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,71 @@ def test_a_trace_that_could_not_be_read_is_read_again(half):
     (folder / "trace.parquet").write_bytes(trace)
     os.utime(folder / "trace.parquet", (1.0, 1.0))
     assert state.look()["updates"] == 100
+
+
+def without_trace(half):
+    """The run as it is where its timing depends on what it computes: its trace comes at the end."""
+    folder, lines = half
+    trace = (folder / "trace.parquet").read_bytes()
+    (folder / "trace.parquet").unlink()
+    return folder, lines, trace
+
+
+def test_without_a_trace_what_the_metrics_say_is_shown_and_nothing_else(half):
+    folder, lines, trace = without_trace(half)
+    state = State(WatchedTraining(folder))
+    now, time = state.look(), float(lines[6].split(",")[2])
+    assert lines[0].split(",")[2] == "time"
+    assert now["updates"] == 100
+    assert now["throughput"]["whole"] == now["throughput"]["now"] == pytest.approx(100 / time, rel=1e-4)
+    assert now["staleness"] == {"now": None, "promised": pytest.approx(11.0), "whole": None}
+    assert (now["flying"], now["clients"], now["last"]) == (None, None, None)
+    assert {key: now["groups"][key] for key in ("serving", "waiting", "updates", "share")} == {
+        key: [None, None] for key in ("serving", "waiting", "updates", "share")
+    }
+    assert [row["tasks"] for row in now["speeds"]] == [None] * FLEET.clients
+    assert "maybe at the end only" in now["notes"][0]
+    (folder / "trace.parquet").write_bytes(trace)
+    now = state.look()
+    assert (now["updates"], now["flying"], now["notes"]) == (100, 12, [])
+
+
+def test_of_a_trace_that_is_too_large_to_be_read_the_metrics_are_shown(half, monkeypatch):
+    folder, _ = half
+    monkeypatch.setattr("sojourn.report.live_page.training.LARGEST", 100)
+    now = State(WatchedTraining(folder)).look()
+    assert (now["updates"], now["flying"]) == (100, None)
+    assert "larger than 256 MB" in now["notes"][0]
+
+
+def test_the_clients_of_a_run_without_its_fleet_are_told_when_the_trace_comes(half):
+    folder, _, trace = without_trace(half)
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("fleet.csv", "gone.csv"))
+    state = State(WatchedTraining(folder))
+    assert (state.look()["updates"], state.about["count"]) == (100, 0)
+    (folder / "trace.parquet").write_bytes(trace)
+    now = state.look()
+    assert (now["updates"], now["flying"], len(now["curves"]["at"])) == (100, 12, 6)
+    assert state.about["count"] == FLEET.clients
+    assert state.renamed == 1
+
+
+def test_an_odd_row_of_the_metrics_or_the_trace_leaves_the_others(half):
+    folder, lines = half
+    cells, lost = lines[6].split(","), lines[0].split(",").index("lost")
+    cells[lost] = "nan"
+    with (folder / "metrics.csv").open("a") as file:
+        file.write(",".join(cells))
+    trace = Trace.load(folder / "trace.parquet")
+    client, applied_at = trace.client.copy(), trace.applied_at.copy()
+    client[0], applied_at[1], applied_at[2] = -9, np.inf, np.nan
+    (folder / "trace.parquet").unlink()
+    replace(trace, client=client, applied_at=applied_at).save(folder / "trace.parquet")
+    now = State(WatchedTraining(folder)).look()
+    assert now["updates"] == 97
+    assert now["flying"] == 12
+    assert now["faults"] == {}
 
 
 def test_without_its_fleet_the_clients_of_the_trace_are_one_group(trained, tmp_path):

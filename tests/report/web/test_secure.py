@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import hmac
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from sojourn.report.web.secure import content_policy
 
 HOST = {"Host": f"127.0.0.1:{PORT}"}
 MINE = f"http://127.0.0.1:{PORT}"
+NONCE = "0123456789abcdef" * 4
 RIGHT = {**HOST, "Authorization": f"Bearer {TOKEN.value}"}
 
 
@@ -40,6 +42,33 @@ def test_a_host_that_is_not_this_page_is_refused_even_with_the_token(asked, host
     answer = asked("GET", "/secret", {**RIGHT, "Host": host})
     assert answer.status == 421
     assert "secret" not in answer.text
+
+
+def expected(said):
+    return hmac.new(TOKEN.value.encode(), said.encode(), "sha256").hexdigest()
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_a_server_proves_to_know_the_token_at_its_own_address_and_tells_it_to_nobody(asked, name):
+    answer = asked("GET", f"/api/proof?{NONCE}", {"Host": f"{name}:{PORT}"})
+    assert (answer.status, answer.text.strip()) == (200, expected(f"sojourn {name}:{PORT} {NONCE}"))
+    assert TOKEN.value not in answer.text
+    assert "secret" not in asked("GET", f"/secret?{NONCE}", HOST).text
+
+
+@pytest.mark.parametrize("query", ["", "?", "?0", f"?{NONCE.upper()}", f"?{NONCE}0", f"?nonce={NONCE}"])
+def test_a_proof_is_for_a_nonce_alone(asked, query):
+    answer = asked("GET", f"/api/proof{query}", HOST)
+    assert answer.status == 400
+    assert "64 digits" in answer.text
+
+
+def test_nobody_else_gets_a_proof(asked):
+    path = f"/api/proof?{NONCE}"
+    assert asked("GET", path, {"Host": f"127.0.0.1:{PORT + 1}"}).status == 421  # who has another port cannot pass it on
+    assert asked("GET", path, {**HOST, "Origin": "http://evil.example"}).status == 403
+    assert asked("GET", path, {**HOST, "Sec-Fetch-Site": "same-site"}).status == 403
+    assert asked("POST", path, {**HOST, "Origin": MINE}).status == 401
 
 
 def test_localhost_is_a_name_of_this_page(asked):

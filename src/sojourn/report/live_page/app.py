@@ -18,7 +18,7 @@ from sojourn.report.web.tokens import Token
 from sojourn.watched import Controls, Watched
 
 PACKAGE = __name__.rpartition(".")[0]
-SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "live.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "proof.js", "live.js")
 STYLES = ("vendor/uPlot.min.css", "live.css")
 MOST = 1000  # bytes of what is asked
 ASKED: dict[str, Callable[[Controls], None]] = {
@@ -68,7 +68,7 @@ async def _controlled(request: Request, controls: Controls | None) -> Response:
     try:
         asked = json.loads(await limited_body(request, MOST))
         name = asked.get("do") if isinstance(asked, dict) else None
-        if name not in ASKED:
+        if not isinstance(name, str) or name not in ASKED:
             return _refused(400, f"do must be one of {', '.join(ASKED)}")
         ASKED[name](controls)
     except (SojournError, ValueError, RecursionError) as error:

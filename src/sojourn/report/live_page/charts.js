@@ -25,7 +25,7 @@ const Charts = (() => {
     const axis = { stroke: colour("--text"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
     return {
       title, width, height: 240, cursor: { drag: { x: true, y: false } },
-      scales: { x: { time: false }, y: { range: range || ((chart, low, high) => [0, Math.max(high * 1.1, 1e-9)]) } },
+      scales: { x: { time: false }, y: { range: range || ((chart, low, high) => [0, high > 0 ? 1.1 * high : 1]) } },
       series: [{ label: "time", value: (chart, value) => value === null ? "–" : duration(value) }, ...lines.map(line)],
       axes: [{ ...axis, values: (chart, values) => values.map(duration) }, { ...axis, size: 56 }],
     };
@@ -37,12 +37,23 @@ const Charts = (() => {
     if (known) {
       known.data = data;
       known.chart.setData(data);
+      tell(known);
       return;
     }
     const width = Math.max(240, place.clientWidth);
     const made = { place, title, lines, data, range, chart: new uPlot(options(title, lines, range, width), data, place) };
     charts.set(id, made);
+    tell(made);
     new ResizeObserver(() => made.chart.setSize({ width: Math.max(240, place.clientWidth), height: 240 })).observe(place);
+  }
+
+  function tell(made) {  // the newest values, for those who do not see the chart
+    const [at, ...columns] = made.data, last = at.length - 1;
+    const values = last < 0 ? [] : made.lines.map((one, place) => `${one.label} ${number(columns[place][last])}`);
+    const newest = values.length ? `, at ${duration(at[last])}: ${values.join(", ")}` : ", nothing yet";
+    const canvas = made.place.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${made.title} over time${newest}`);
   }
 
   function again() {  // with the colours of the other theme
@@ -50,6 +61,7 @@ const Charts = (() => {
       made.chart.destroy();
       const width = Math.max(240, made.place.clientWidth);
       made.chart = new uPlot(options(made.title, made.lines, made.range, width), made.data, made.place);
+      tell(made);
     }
   }
 

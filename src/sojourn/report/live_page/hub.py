@@ -14,6 +14,7 @@ from sojourn.report.web.serving import THREAD, event
 from sojourn.watched import ENDED, Watched
 
 EVERY, MANY = 1.0, 200  # seconds between two looks; twice as many if there are more clients than that
+MOST = 500  # characters of an error
 MOMENT = 0.25  # seconds between two checks whether the server stops
 
 
@@ -48,15 +49,21 @@ class Hub:
             return self._last
 
     def _new(self, last: Message | None) -> Message:
-        try:
-            found = self.state.look()
-        except (SojournError, OSError) as error:  # such as a folder that is gone
-            found = {"error": str(error)}
+        found = self._found()
         version = self.state.renamed
         about = last.about if last is not None and last.version == version else _encoded("about", self.state.about)
         now = _encoded("now", found)
         number = 0 if last is None else last.number + (now != last.now)
         return Message(number, about, now, version, found.get("state") == ENDED)
+
+    def _found(self) -> dict[str, Any]:
+        """Look, and return what there is to show, or in words why there is nothing: no fault may end the stream."""
+        try:
+            return self.state.look()
+        except (SojournError, OSError) as error:  # such as a folder that is gone
+            return {"error": str(error)}
+        except Exception as error:  # files that are odd in a way that nobody has thought of
+            return {"error": f"{type(error).__name__}: {error}"[:MOST]}
 
     async def events(self) -> AsyncIterator[bytes]:
         """Give the whole run at once, and then what changes, until the server stops; at the end how it ended."""

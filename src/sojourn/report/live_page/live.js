@@ -1,5 +1,7 @@
 // The connection: asks for the token, reads the events of the run, comes back after a break, and sends what is asked.
-// The token is kept for this tab alone (sessionStorage) and travels in a header, so that no address and no log has it.
+// The token is kept for this tab alone (sessionStorage) and travels in a header, so that no address and no log has it. It
+// is sent to nobody who has not proved to know it. Without a connection it is kept in memory alone: a page that is loaded
+// then may come from somebody else.
 (() => {
   const $ = id => document.getElementById(id), KEY = "sojourn-token";
   const pages = { about: null, now: null, over: false };
@@ -19,20 +21,32 @@
 
   function headers() { return { Authorization: `Bearer ${token}` }; }
 
+  function unkeep() {
+    try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
+  }
+
+  function wrong(why) {
+    token = null;
+    unkeep();
+    say("");
+    door(why);
+  }
+
   // Only a wrong token is for the reader to mend. Whatever else the server refuses for is asked again with the same one.
   async function refused(answer) {
     const why = (await answer.text()).trim();
     if (answer.status !== 401) return later(`The server cannot answer now (${why}), trying again.`, answer);
-    token = null;
-    try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
-    say("");
-    door(`${why}.`);
+    wrong(`${why}.`);
   }
 
   async function connect() {
     clearTimeout(timer);
     const mine = reading = new AbortController();
     try {
+      const proof = await Proof.ask(token, mine.signal);
+      if (mine.signal.aborted) return;
+      if (!proof.answer.ok) return await refused(proof.answer);
+      if (!proof.right) return wrong("This is not the token of the server that answers here, so it was not sent.");
       const answer = await fetch("/api/events", { headers: headers(), signal: mine.signal, cache: "no-store" });
       if (!answer.ok) return await refused(answer);
       try { sessionStorage.setItem(KEY, token); } catch { /* a reload will ask again */ }
@@ -55,6 +69,7 @@
 
   function later(words, answer) {  // the server may say how many seconds to wait
     tries += 1;
+    if (tries > 1) unkeep();  // at the first time the reader may just be leaving
     say(words);
     setControls(null);
     const asked = 1000 * Number(answer && answer.headers.get("Retry-After")) || 0;
@@ -137,6 +152,7 @@
 
   async function ask(name) {
     try {
+      if (!(await Proof.ask(token)).right) throw new Error("a stranger answers");
       const answer = await fetch("/api/control", {
         method: "POST", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify({ do: name }),
       });

@@ -6,7 +6,7 @@ const Network = (() => {
 
   function sizes(width) {  // of a cell, so that the picture keeps a readable height
     const many = about.count, room = width - left - 24;
-    if (!about.group) return null;
+    if (!about.group || !now.clients) return null;
     if (many <= 16) return { w: Math.min(150, narrow ? (room - GAP) / 2 : room), h: 46, kind: "named" };
     if (many <= 120) return { w: 44, h: 26, kind: "dots" };
     let side = 20;
@@ -54,7 +54,18 @@ const Network = (() => {
     for (const block of plan.blocks) drawBlock(pen, plan, block, width);
   }
 
-  function flying(group) { return now.groups.serving[group] + now.groups.waiting[group]; }
+  const known = () => now.flying !== null;  // who holds what
+
+  function flying(group) { return known() ? now.groups.serving[group] + now.groups.waiting[group] : 0; }
+
+  const fits = (pen, text, room) => text.length <= room && pen.measureText(text).width <= room;
+
+  function cut(pen, text, room) {  // a text that is too long for its room ends in an ellipsis
+    if (fits(pen, text, room)) return text;
+    let end = Math.max(0, Math.min(text.length, Math.floor(room)));
+    while (end > 0 && !fits(pen, `${text.slice(0, end)}…`, room)) end -= 1;
+    return `${text.slice(0, end).trimEnd()}…`;
+  }
 
   function link(pen, server, block) {
     const many = flying(block.group), all = Math.max(1, now.flying);
@@ -78,10 +89,12 @@ const Network = (() => {
     pen.fillStyle = Charts.colour("--text");
     pen.textAlign = "center";
     const middle = server.x + server.w / 2;
-    const most = now.concurrency === null ? "" : ` of ${now.concurrency}`;
-    const words = ["server", `${now.updates.toLocaleString("en")} updates`, `${now.flying}${most} tasks out`];
-    if (narrow) pen.fillText(words.join(", "), middle, server.y + server.h / 2, server.w - 8);
-    else words.forEach((said, line) => pen.fillText(said, middle, server.y + 16 + 19 * line, server.w - 8));
+    const out = known() ? [`${now.flying} tasks out`] : [];
+    if (known() && now.concurrency !== null) out.unshift(`${now.flying} of ${now.concurrency} tasks out`);
+    const words = ["server", `${now.updates.toLocaleString("en")} updates`];
+    if (known()) words.push(out.find(one => fits(pen, one, server.w - 8)) || out[0]);
+    if (narrow) pen.fillText(cut(pen, words.join(", "), server.w - 8), middle, server.y + server.h / 2);
+    else words.forEach((said, line) => pen.fillText(cut(pen, said, server.w - 8), middle, server.y + 16 + 19 * line));
     pen.textAlign = "left";
   }
 
@@ -89,10 +102,11 @@ const Network = (() => {
     const groups = now.groups, group = block.group;
     pen.fillStyle = Charts.colour("--text");
     const there = groups.present[group], all = groups.clients[group];
-    const said = `${block.name}: ${there === all ? all : `${there} of ${all}`} clients, ` +
-      `${groups.serving[group]} in service, ${groups.waiting[group]} waiting or on the way`;
-    pen.fillText(said, left, block.top + LABEL / 2, width - left - 8);
-    if (!plan.size) return drawShare(pen, block, width);
+    const clients = `: ${there === all ? all : `${there} of ${all}`} clients`, room = width - left - 8;
+    const tasks = known() ? `, ${groups.serving[group]} in service, ${groups.waiting[group]} waiting or on the way` : "";
+    const rest = fits(pen, block.name + clients + tasks, room) ? clients + tasks : clients;  // the table has the rest
+    pen.fillText(cut(pen, block.name, room - pen.measureText(rest).width) + rest, left, block.top + LABEL / 2);
+    if (!plan.size) return known() && drawShare(pen, block, width);
     block.members.forEach((client, place) => {
       const x = left + place % block.columns * (plan.size.w + plan.gap);
       const y = block.top + LABEL + Math.floor(place / block.columns) * (plan.size.h + plan.gap);
@@ -126,7 +140,7 @@ const Network = (() => {
     const named = size.kind === "named", middle = y + (named ? 32 : size.h / 2), most = named ? 9 : 3;
     if (named) {
       pen.fillStyle = Charts.colour(there ? "--text" : "--quiet");
-      pen.fillText(about.clients[client], x + 8, y + 14, size.w - 16);
+      pen.fillText(cut(pen, about.clients[client], size.w - 16), x + 8, y + 14);
     }
     for (let task = 0; task < Math.min(held, most); task += 1) {
       pen.fillStyle = Charts.colour(task < serving ? "--series-1" : "--series-4");
@@ -161,8 +175,9 @@ const Network = (() => {
     about = newAbout;
     now = newNow;
     const waiting = now.groups.waiting.reduce((sum, one) => sum + one, 0);
+    const tasks = known() ? `; ${now.flying} tasks are out, ${waiting} of them wait or are on the way` : "";
     canvas.setAttribute("aria-label", `The network: a server and ${about.count} clients, of which ${now.present} are ` +
-      `there; ${now.flying} tasks are out, ${waiting} of them wait or are on the way. The tables below have the numbers of each group${now.clients ? " and client" : ""}.`);
+      `there${tasks}. The tables below have the numbers of each group${now.clients ? " and client" : ""}.`);
     draw();
   }
 

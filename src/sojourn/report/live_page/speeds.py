@@ -27,7 +27,7 @@ class Learnt:
 
     def add(self, client: Any, times: Floats) -> None:
         """Learn from tasks."""
-        known = times > 0
+        known = (times > 0) & (times < np.inf)
         client, times, many = client[known], times[known], self._count.size
         self._count += np.bincount(client, minlength=many)
         self._sum += np.bincount(client, times, many)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sojourn.errors import SojournError
 from sojourn.report.live_page.history import Bins, Curve, plain
 from sojourn.report.live_page.speeds import Learnt, table
 from sojourn.trace import APPLIED
@@ -22,6 +23,8 @@ BEHIND = 0.3  # seconds by which the rows of a live run may lag behind its clock
 MOST_RECENT = 50_000  # updates that are remembered one by one, so "now" is never measured over more
 MOST_CLIENTS = 2_000  # of which each is shown for itself
 EVENTS, PLANS = 60, 20  # newest ones that are shown
+WORDS = 300  # characters of each of them
+FAR = 8.64e12  # seconds from 1970 to the last moment that a browser knows
 JUDGED = ("accuracy", "test_loss", "train_loss")
 
 
@@ -32,10 +35,14 @@ class State:
         self.watched, self.of = watched, watched.described
         self._names = list(self.of.clients)
         self.renamed = 0
-        """How often a client has got another name: then `about` has changed."""
+        """How often a client has got another name, or the run another description: then `about` has changed."""
         self._begin()
 
     def _begin(self) -> None:
+        if self.of is not self.watched.described:  # the clients of a run without its fleet are known by its trace
+            self.of = self.watched.described
+            self._names = list(self.of.clients)
+            self.renamed += 1
         clients, groups = self.of.group.size, len(self.of.groups)
         self._bins, self._judged = Bins(), Curve(JUDGED)
         self._learnt = Learnt(clients)
@@ -46,6 +53,7 @@ class State:
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
         self._promises: list[tuple[float, float | None, float | None]] = []
         self._last: Mapping[str, float] = {}
+        self._torn = False  # whether something was taken in by half
 
     @property
     def about(self) -> dict[str, Any]:
@@ -83,6 +91,9 @@ class State:
         seen = self.watched.look()
         if seen.anew:
             self._begin()
+        if self._torn:
+            raise SojournError("a part of the run could not be taken in, so its numbers are not shown")
+        self._torn = True
         self._take_names(seen)
         self._take_plans(seen)
         self._take_tasks(seen)
@@ -90,6 +101,7 @@ class State:
             self._judged.add(row["time"], row)
             self._last = row
         self._events.extend(map(self._event, seen.log))
+        self._torn = False
         return seen
 
     def _take_names(self, seen: Look) -> None:
@@ -127,14 +139,11 @@ class State:
         """Return a line of the log as it is shown: when, what, who, why."""
         client = entry.get("client")
         who = self._names[client] if isinstance(client, int) and 0 <= client < len(self._names) else None
-        why = entry.get("reason") or ("" if "received" not in entry else f"after {entry['received']} updates")
-        at = entry.get("at")
-        return {
-            "at": round(at) if isinstance(at, int | float) else None,
-            "what": str(entry["what"]),
-            "who": who,
-            "why": str(why)[:300],
-        }
+        why, received, at = entry.get("reason"), entry.get("received"), entry.get("at")
+        if not isinstance(why, str) or not why:
+            why = f"after {received} updates" if isinstance(received, int) else ""
+        at = round(at) if isinstance(at, int | float) and abs(at) <= FAR else None
+        return {"at": at, "what": entry["what"][:WORDS], "who": who, "why": why[:WORDS]}
 
     # what holds now
 
@@ -144,7 +153,9 @@ class State:
         last = min(MOST_RECENT, max(LAST, 0 if promise is None else promise.concurrency))
         resting = seen.state == PAUSED and not len(seen.flying)  # its clock stands still
         flow, stale = (0.0, None) if resting else self._now(seen.time, last)
-        whole = self._updates / seen.time if seen.time > 0 else None
+        known = seen.updates is None  # whether single tasks are known
+        updates = self._updates if seen.updates is None else seen.updates
+        whole = updates / seen.time if seen.time > 0 else None
         mean = self._stale / self._updates if self._updates else None
         promised: dict[str, float | None] = {"throughput": None, "staleness": None}
         if promise is not None:
@@ -152,20 +163,22 @@ class State:
         facts = {
             "state": seen.state,
             "time": seen.time,
-            "last": last,
-            "updates": self._updates,
-            "throughput": {"now": flow, "promised": promised["throughput"], "whole": whole},
+            "last": last if known else None,
+            "updates": updates,
+            "throughput": {"now": flow if known else whole, "promised": promised["throughput"], "whole": whole},
             "staleness": {"now": stale, "promised": promised["staleness"], "whole": mean},
             "judged": {key: self._last.get(key, np.nan) for key in JUDGED},
-            "flying": len(seen.flying),
+            "flying": len(seen.flying) if known else None,
             "concurrency": None if promise is None else promise.concurrency,
             "present": self.of.group.size if seen.present is None else int(seen.present.sum()),
             "faults": {key: many for key, many in seen.faults.items() if many},
+            "notes": seen.notes,
         }
+        speeds = table(seen.speeds or self._learnt.speeds, self.of, self._names)
         return {
             **facts,
             **self._network(seen, promise),
-            "speeds": table(seen.speeds or self._learnt.speeds, self.of, self._names),
+            "speeds": speeds if known else [{**row, "tasks": None} for row in speeds],
             "history": {**(history := self._bins.shown(until)), **self._promised(history["at"])},
             "curves": self._judged.shown(),
             "plans": [self._plan_row(number, seen.plans) for number in range(len(seen.plans))][-PLANS:],
@@ -188,8 +201,9 @@ class State:
     def _network(self, seen: Look, promise: Promise | None) -> dict[str, Any]:
         """Return what each group, and each client where there are not too many, holds."""
         clients, groups = self.of.group.size, len(self.of.groups)
-        held = np.bincount(seen.flying, minlength=clients)[:clients]
-        begun = np.bincount(seen.flying[seen.began], minlength=clients)[:clients]
+        known, ours = seen.updates is None, seen.flying < clients
+        held = np.bincount(seen.flying[ours], minlength=clients)
+        begun = np.bincount(seen.flying[seen.began & ours], minlength=clients)
         served = np.minimum(begun, 1)
         there = np.ones(clients, np.bool_) if seen.present is None else seen.present
 
@@ -203,16 +217,16 @@ class State:
             "name": list(self.of.groups),
             "clients": summed(None),
             "present": summed(there),
-            "serving": summed(served),
-            "waiting": summed(held - served),
-            "updates": total.astype(np.int64),
+            "serving": summed(served) if known else [None] * groups,
+            "waiting": summed(held - served) if known else [None] * groups,
+            "updates": total.astype(np.int64) if known else [None] * groups,
             "share": share,
             "staleness": mean,
             "share_promised": _padded(None if promise is None else promise.share, groups),
             "staleness_promised": _padded(None if promise is None else promise.staleness, groups),
         }
-        each = {"held": held, "serving": served, "present": there.astype(np.int64)} if clients <= MOST_CLIENTS else None
-        return {"groups": columns, "clients": each}
+        each = {"held": held, "serving": served, "present": there.astype(np.int64)}
+        return {"groups": columns, "clients": each if known and clients <= MOST_CLIENTS else None}
 
     def _promised(self, at: Any) -> dict[str, list[float | None]]:
         """Return what was promised at each time."""

@@ -1,7 +1,7 @@
 // The words and tables of the page. Whatever comes from the run is put in as text, never as HTML.
 const Tables = (() => {
   const number = Charts.number, SVG = "http://www.w3.org/2000/svg";
-  const whole = value => value.toLocaleString("en");
+  const whole = value => value === null ? "–" : value.toLocaleString("en");
   const percent = value => value === null ? "–" : `${(100 * value).toFixed(1)}%`;
 
   function fill(id, head, rows, caption) {
@@ -34,7 +34,7 @@ const Tables = (() => {
 
   function facts(about, now) {
     const against = one => one.promised === null ? "no promise" : `${number(one.promised)} promised`;
-    const lately = about.window === null ? `, last ${whole(now.last)}` : `, last ${about.window} s`, late = over(now) ? "" : lately;
+    const lately = about.window === null ? `, last ${whole(now.last)}` : `, last ${about.window} s`, late = over(now) || now.last === null ? "" : lately;
     const shown = [
       [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
       [Charts.duration(now.time), about.live ? (over(now) ? "run time" : "running") : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
@@ -65,7 +65,7 @@ const Tables = (() => {
     const faults = Object.entries(now.faults).map(([kind, many]) => `${whole(many)} ${kind}`).join(", ");
     const parts = [`${words[now.state]} ${clock}: ${whole(updates)} updates`];
     const flow = current(now, throughput), stale = current(now, staleness);
-    if (flow !== null) parts.push(`${number(flow)} per second${over(now) ? "" : " now"}${against(throughput)}`);
+    if (flow !== null) parts.push(`${number(flow)} per second${over(now) || now.last === null ? "" : " now"}${against(throughput)}`);
     if (stale !== null) parts.push(`mean staleness ${number(stale)}${against(staleness)}`);
     if (judged.accuracy !== null) parts.push(`accuracy ${number(judged.accuracy)}`);
     else if (judged.test_loss !== null) parts.push(`test loss ${number(judged.test_loss)}`);
@@ -120,7 +120,7 @@ const Tables = (() => {
     const head = [[about.count > rows.length || about.count > 24 ? "group" : "client", ""], ["seconds per task", "number"],
       ["95% interval", "number"], ["the fleet says", "number"], ["tasks", "number"], ["", ""]];
     fill("speeds", head, rows.map(row => [row.name, number(row.mean), row.low === null ? "–" :
-      `${number(row.low)} to ${number(row.high)}`, number(row.told), String(Math.round(row.tasks)), range(row, least, most)]),
+      `${number(row.low)} to ${number(row.high)}`, number(row.told), row.tasks === null ? "–" : String(Math.round(row.tasks)), range(row, least, most)]),
       "Dot: the mean as estimated; line: its interval; mark: what the fleet says; on a logarithmic scale.");
   }
 
@@ -140,8 +140,8 @@ const Tables = (() => {
     fill("events", head, rows, rows.length ? "The newest lines of the log." : "This run keeps no log.");
   }
 
-  function notes(about) {
-    document.getElementById("notes").replaceChildren(...about.notes.map(one => {
+  function notes(about, now) {
+    document.getElementById("notes").replaceChildren(...about.notes.concat(now.notes).map(one => {
       const said = document.createElement("p");
       said.className = "quiet";
       said.textContent = one;
@@ -152,7 +152,7 @@ const Tables = (() => {
   function show(about, now) {
     answer(about, now);
     facts(about, now);
-    notes(about);
+    notes(about, now);
     groups(now);
     clients(about, now);
     speeds(about, now);

@@ -4,12 +4,14 @@
 - Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own. A POST needs an Origin.
 - Everything but the empty page needs the token, in the header `Authorization: Bearer TOKEN`. It is no cookie, because
   cookies are shared by all ports of a machine: every other local server would be sent it.
+- A page that has the token may ask for a proof first that the server knows it, too, which tells the token to nobody.
 - The answers allow the browser only the scripts and styles that are named by their hashes, no frames, and no cache.
 """
 
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
@@ -21,6 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN = ("/",)  # what is served without a token: the page itself, which holds no numbers
+PROOF = "/api/proof"  # which the gate answers itself, without a token: its query is a nonce
+NONCE = re.compile(rb"[0-9a-f]{64}")
 HTTP = 80  # the port that an address has without saying it
 BEARER = b"bearer "
 READS = ("GET", "HEAD")
@@ -44,7 +48,8 @@ class Gate:
     """An ASGI app around another one: checks each request, and adds headers to each answer."""
 
     def __init__(self, app: App, port: int, token: Token, policy: str, is_open: Iterable[str] = OPEN) -> None:
-        self._app, self._keeper, self._open = app, Doorkeeper(token), frozenset(is_open)
+        self._app, self._token, self._keeper = app, token, Doorkeeper(token)
+        self._open = frozenset([*is_open, PROOF])
         names = [f"127.0.0.1:{port}", f"localhost:{port}"]
         if port == HTTP:  # which browsers leave out
             names += ["127.0.0.1", "localhost"]
@@ -65,10 +70,12 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
             return
         refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, receive, self._with_headers(send))
+        if refusal is not None:
+            await self._say(send, *refusal)
+        elif scope["path"] == PROOF:
+            await self._say(send, *self._proof(scope))
         else:
-            await self._refuse(send, *refusal)
+            await self._app(scope, receive, self._with_headers(send))
 
     def _refusal(self, scope: Message) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
         """Return status, sentence and headers with which to refuse a request, or None."""
@@ -96,6 +103,13 @@ class Gate:
             return 401, "this is not the token of this page", [(b"www-authenticate", b"Bearer")]
         return None
 
+    def _proof(self, scope: Message) -> tuple[int, str, list[tuple[bytes, bytes]]]:
+        """Return the proof that this server knows the token, for the address under which it was asked."""
+        nonce = bytes(scope["query_string"])
+        if not NONCE.fullmatch(nonce):
+            return 400, "a proof needs 64 digits from 0 to f after the question mark", []
+        return 200, self._token.proof(_headers(scope)[b"host"], nonce), []
+
     def _with_headers(self, send: Send) -> Send:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -106,8 +120,8 @@ class Gate:
 
         return sending
 
-    async def _refuse(self, send: Send, status: int, why: str, more: list[tuple[bytes, bytes]]) -> None:
-        body = f"{why}\n".encode()
+    async def _say(self, send: Send, status: int, said: str, more: list[tuple[bytes, bytes]]) -> None:
+        body = f"{said}\n".encode()
         length = (b"content-length", str(len(body)).encode())
         headers = [(b"content-type", b"text/plain; charset=utf-8"), length, (b"connection", b"close"), *more]
         await self._with_headers(send)({"type": "http.response.start", "status": status, "headers": headers})

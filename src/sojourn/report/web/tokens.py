@@ -33,6 +33,14 @@ class Token:
     def __repr__(self) -> str:
         return f"Token(in {self.file})"  # never its value: an object may end up in a log
 
+    def proof(self, host: bytes, nonce: bytes) -> str:
+        """Return what only who knows the token can say: with it a server proves itself to a page, at one address.
+
+        >>> Token("t" * 43, Path("nowhere")).proof(b"127.0.0.1:7734", b"0" * 64)[:16]
+        '9ae1554a7cad2d23'
+        """
+        return hmac.new(self.value.encode(), b"sojourn %b %b" % (host, nonce), "sha256").hexdigest()
+
 
 def token_in(folder: Path) -> Token:
     """Return the token of a folder, which is made if it is missing.
