@@ -36,6 +36,7 @@ from sojourn.live.planner import Found
 from sojourn.live.recent import Recent
 from sojourn.live.run_clock import RunClock
 from sojourn.live.server import LiveServer
+from sojourn.live.sound import check_model, wrong_step_size
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
 from sojourn.types import Floats
 
@@ -269,6 +270,9 @@ class Loop:
         if flying is None:
             self._unexpected(event)
             return None
+        wrong = wrong_step_size(event.update, self.local.step_size_at(flying.dispatched_step, flying.dispatched_at))
+        if wrong:
+            return self._refuse(flying, wrong)
         at = self.now
         began, ended = service_of(flying, event, self.clock.at(event.at))
         task = Ended(
@@ -285,9 +289,7 @@ class Loop:
         try:
             self.server.receive(task, flying.sent, event.update._replace(bits=8 * event.size or None))
         except Diverged:
-            self.server.missed(name.client)
-            self._refuse(flying, "its numbers are too large")
-            return name.client
+            return self._refuse(flying, "its numbers are too large")
         self.patience.note(name.client, event.held if isnan(flying.pulled_at) else at - flying.pulled_at)
         if self.follower is not None:
             took = self.clock.at(event.at) - flying.pulled_at  # NaN = not known
@@ -315,14 +317,23 @@ class Loop:
         self.engine.refuse(name, reason)
         self._back(name.client)
 
-    def _refuse(self, flying: Flying, reason: str) -> None:
-        """End a task whose update is of no use."""
-        self.engine.refuse(flying.name, reason)
+    def _refuse(self, flying: Flying, reason: str) -> int:
+        """End a task whose update is of no use, and return its client."""
+        name = flying.name
+        self.check_model()
+        self.server.missed(name.client)
+        self.engine.refuse(name, reason)
         self._end(flying, REFUSED, nan, nan, self.now)
-        self._strike(flying.name.client, flying.name.nth, reason)
+        self._strike(name.client, name.nth, reason)
+        return name.client
+
+    def check_model(self) -> None:
+        """Raise an error if the model has diverged: no client is to blame for what it can do nothing with."""
+        check_model(self.server.params, self.server.received, self.journal.path.parent)
 
     def _rejected(self, client: int, name: TaskName | None, reason: str) -> None:
         """The engine has refused a message: the task that it was about has ended, if it was in flight."""
+        self.check_model()
         flying = None if name is None else self._flying(name)
         if flying is not None:
             self._end(flying, REFUSED, nan, nan, self.now)
@@ -446,6 +457,7 @@ class Loop:
             self._commit()
 
     def _commit(self) -> None:
+        self.check_model()
         rows, self._rows = np.array(self._rows, ROW).tobytes(), []
         safe, self._safe = self._safe, []
         self._changed = False

@@ -310,6 +310,7 @@ class LiveRun:
 
     def _evaluate(self, wait: bool = False) -> None:
         """Evaluate the present model in a thread of its own; skip it if the last evaluation is still running."""
+        self.loop.check_model()
         if self._judged is not None and (wait or self._judged.done()):
             self._judged.result()
             self._judged = None
