@@ -25,7 +25,19 @@ from sojourn.learning.replay.timeline import Ended
 from sojourn.live.batches import Batches
 from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.controls import Controls
-from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName, TurnedAway
+from sojourn.live.engine import (
+    Arrived,
+    Asked,
+    Engine,
+    Event,
+    Joined,
+    Left,
+    Offer,
+    Pulled,
+    Rejected,
+    TaskName,
+    TurnedAway,
+)
 from sojourn.live.faults import Faults
 from sojourn.live.flying import IN_HAND, UNDECIDED, Flying, row_of, service_of, waiting
 from sojourn.live.follower import Follower, Moment
@@ -146,6 +158,8 @@ class Loop:
                 self._pulled(name, at)
             case Joined():
                 self._joined(event)
+            case Asked(client):
+                self._back(client)
             case Left(client, reason):
                 self._left(client, reason)
             case Rejected(client, name, reason):

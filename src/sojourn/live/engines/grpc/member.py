@@ -63,6 +63,8 @@ class Member:
     """Pushes of the client that wait until the loop has taken events."""
     watch: asyncio.Future[Any] | None = None
     """The open Watch; its result is the notice that ends it."""
+    passed_over: bool = False
+    """Whether a task was withdrawn that waited here, so that the loop may take the client for absent."""
     timer: asyncio.TimerHandle | None = None
     """When the client counts as gone."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sojourn.live.engine import Joined, Left, Pulled, Rejected, TaskName, Work
+from sojourn.live.engine import Asked, Joined, Left, Pulled, Rejected, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
 from sojourn.live.engines.grpc.door import Door
@@ -79,6 +79,7 @@ class Service:
             member.handed[name] = None
         else:
             member.settle(name, "the server has taken the task back")
+            member.passed_over = True
 
     def expel(self, client: int, reason: str) -> None:
         """Disconnect a client and admit it no more."""
@@ -137,6 +138,9 @@ class Service:
         request = parsed(pb.PullRequest, content)
         member = self._caller(request.session, identity)
         member.heard(request.seen)
+        if member.passed_over and not member.handed:  # one that has a task yet is heard from when it answers
+            member.passed_over = False
+            self.events.put(Asked(member.number))
         most = 2 if self._work.prefetch else 1
         parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         if parcel is None and not self.ended:
