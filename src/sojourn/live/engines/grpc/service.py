@@ -15,7 +15,7 @@ from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
 from sojourn.live.engines.grpc.door import Door
 from sojourn.live.engines.grpc.events import Events
 from sojourn.live.engines.grpc.intake import Intake, Limits
-from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
+from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel, most_kept
 from sojourn.live.engines.grpc.wire import (
     CHUNK,
     ENDED,
@@ -54,6 +54,7 @@ class Service:
         self._admission, self._limits, self._grace = admission, limits, grace
         self._door = Door()
         self._intake = Intake(work, dtype, limits.partial)
+        self._keeps = most_kept((work.parameters + work.statistics) * dtype.itemsize)
         self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
         self._members: dict[int, Member] = {}
         self._sessions: dict[str, Member] = {}
@@ -230,7 +231,7 @@ class Service:
 
     def _member(self, number: int) -> Member:
         if number not in self._members:
-            self._members[number] = Member(number)
+            self._members[number] = Member(number, keeps=self._keeps)
         return self._members[number]
 
     def _caller(self, session: str, identity: str) -> Member:
