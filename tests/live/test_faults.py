@@ -226,7 +226,7 @@ def test_a_local_run_that_is_interrupted_leaves_nothing_behind_and_can_be_resume
         assert int(all_of_it.trace().applied.sum()) == 800
         assert len(all_of_it.trace().metadata["resumes"]) == 1
         received = [line["received"] for line in all_of_it.log() if line["what"] == "resumed"]
-        assert received[0] >= 60
+        assert received[0] >= (30 if interrupt is interrupted_twice else 60)  # the second one ends it like a kill
         assert same_model(all_of_it)
 
 

@@ -61,7 +61,8 @@ def server(
     """Serve a live run: clients dial in, get tasks, and send their updates.
 
     The file has `address`, `keys`, `out` and the like, and a table [run] with the keys of a run. Ctrl-C stops the
-    server and leaves a run that can be resumed; clients wait for it. A server that was killed is started again with
+    server once the tasks that are due within five seconds are back, or at once if it comes twice, and leaves a run that
+    can be resumed; clients wait for it. A server that was killed is started again with
     --resume: nothing that was acknowledged is lost. If the run has ended, --resume tells clients that still wait.
 
     Examples:
@@ -308,11 +309,15 @@ def _serve(
     with run, noted(twice=True, term=True) as stop, _page(run, stop, dashboard), _bar() as bar:
 
         def watch(run: "LiveRun") -> None:
-            if not stop.is_set():  # Ctrl-C ends the clients too
+            if not stop.is_set():
                 alive()
             bar(run)
 
-        complete = serve(run, file, stop, watch)
+        try:
+            complete = serve(run, file, stop, watch)
+        except KeyboardInterrupt:
+            say(f"ended at once, with what was committed; continue with: {again}", err=True)
+            raise typer.Exit(130) from None
     last: dict[str, Any] = dict(run.metrics.last)
     facts: dict[str, Any] = {
         "folder": str(run.folder),
@@ -378,6 +383,9 @@ def _tell(what: str, facts: Mapping[str, Any]) -> None:
         say(f"{what}: client {facts['client']}: {facts['reason']}", err=True)
     if what == "turned away":
         say(f"turned away: {facts['who'] or 'somebody'} at {facts['place']}: {facts['reason']}", err=True)
+    if what == "stopping" and facts["awaited"]:
+        tasks = plural(facts["awaited"], "task")
+        say(f"waiting {facts['seconds']:g} s at most for {tasks}; Ctrl-C again ends at once", err=True)
     if what == "process ended":
         say(f"! process {facts['process']} of the clients has ended: {facts['said']}", err=True)
     if what in ("callback", "keys"):

@@ -56,7 +56,8 @@ def run_keys(config: TrainConfig) -> dict[str, Any]:
 def _start(path: Path, log: Path) -> "subprocess.Popen[bytes]":
     words = [sys.executable, "-m", "sojourn", "live", "client", str(path)]
     with log.open("ab") as file:
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        # in a group of its own: Ctrl-C at a terminal is for the server, which waits for the clients
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
 
 
 class _Looking:

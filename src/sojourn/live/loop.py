@@ -25,6 +25,7 @@ from sojourn.learning.replay.timeline import Ended
 from sojourn.live.batches import Batches
 from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.controls import Controls
+from sojourn.live.draining import drain
 from sojourn.live.engine import (
     Arrived,
     Asked,
@@ -115,6 +116,8 @@ class Loop:
         self.clock.hold()
         self.waiting = True
         """Whether the clients that are needed to begin, or after a restart the first one, are still to come."""
+        self.stopping = False
+        """Whether no more tasks are sent, since the run is about to stop."""
         self._looked = 0.0
         self.latest = 0.0
         self.begun = False
@@ -131,23 +134,32 @@ class Loop:
         """Whether the run has reached its end."""
         return self.server.received >= self.limits.updates or (self.begun and self.now >= self.limits.time)
 
-    def run(self, stop: threading.Event, watch: Callable[[], None] | None = None) -> bool:
+    def run(
+        self, stop: threading.Event, watch: Callable[[], None] = lambda: None, seconds_to_drain: float = 0.0
+    ) -> bool:
         """Run until the end, or until `stop` is set; return whether the end was reached.
 
-        `watch` is called after every event. At the end everything is committed and acknowledged.
+        `watch` is called after every event. When it is stopped it waits so many seconds at most for tasks in flight. At
+        the end everything is committed and acknowledged.
         """
+        self.stopping = False
         while not self.done and not stop.is_set():
-            event = self.engine.receive(self._timeout())
-            finisher = None if event is None else self.handle(event)
-            self._give_up()
-            self._heed()
-            self._follow()
-            self._fill(finisher)
-            self._save()
-            if watch is not None:
-                watch()
+            self.turn()
+            watch()
+        if seconds_to_drain and not self.done:
+            drain(self, seconds_to_drain, self._report, watch)
         self.commit()
         return self.done
+
+    def turn(self, most: float = IDLE) -> None:
+        """Wait for an event, `most` seconds at most, and do all that is due."""
+        event = self.engine.receive(min(most, self._timeout()))
+        finisher = None if event is None else self.handle(event)
+        self._give_up()
+        self._heed()
+        self._follow()
+        self._fill(finisher)
+        self._save()
 
     def handle(self, event: Event) -> int | None:
         """Take note of an event; return the client whose task has ended, if one has."""
@@ -242,7 +254,7 @@ class Loop:
         """Send tasks until C are in flight, or as many as a batch still needs, or no client present has room."""
         if finisher is not None:
             self.batches.returned.append(finisher)
-        if self._paused:
+        if self._paused or self.stopping:
             return
         if not self.begun:
             if int(self.chooser.present.sum()) < self.limits.begin_with:

@@ -211,8 +211,15 @@ class LiveRun:
         made.kept = lambda what, reason: self.note(what, {"step": self.server.received, "reason": reason})
         return made
 
-    def run(self, stop: threading.Event, watch: Callable[["LiveRun"], None] | None = None) -> bool:
-        """Run to the end, or until `stop` is set; return whether the end was reached."""
+    def run(
+        self,
+        stop: threading.Event,
+        watch: Callable[["LiveRun"], None] | None = None,
+        seconds_to_drain: float = 0.0,
+    ) -> bool:
+        """Run to the end, or until `stop` is set and so many seconds have passed in which tasks in flight may come
+        back; return whether the end was reached.
+        """
 
         def look() -> None:
             self._look_at_keys()
@@ -227,7 +234,7 @@ class LiveRun:
             if watch is not None:
                 watch(self)
 
-        complete = self.loop.run(stop, look)
+        complete = self.loop.run(stop, look, seconds_to_drain)
         self._evaluate(wait=True)
         if complete:
             self._finish()
