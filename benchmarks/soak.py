@@ -1,4 +1,4 @@
-"""Many tasks through a live run: does the server's memory stay where it is? `make bench-soak` runs a million.
+"""Many tasks through a live run: does the memory of server and clients stay where it is? `make bench-soak`: a million.
 
 A thousand clients in two processes, a small model, nothing to compute; keys, commits and the trace are on.
 """
@@ -20,8 +20,8 @@ from sojourn.live.keys import make_keys
 
 CLIENTS, PROCESSES, HIDDEN = 1000, 2, 8
 HEAD = (
-    "| soak | tasks | time | tasks/s | CPU ms a task | server at half | at the end | growth | each applied once |\n|"
-    + "---|" * 9
+    "| soak | tasks | time | tasks/s | CPU ms a task | server at half | at the end | growth | clients at half | "
+    "at the end | growth | each applied once |\n|" + "---|" * 12
 )
 LOOK = 0.5  # seconds between two looks at the server
 END = 120.0  # seconds that the server may take to write the trace
@@ -37,6 +37,10 @@ class Soak(NamedTuple):
     half: float
     """Resident memory of the server in MB, when half of the updates were there."""
     end: float
+    """The same at the end."""
+    clients_half: float
+    """Resident memory of the clients' processes together in MB, when half of the updates were there."""
+    clients_end: float
     """The same at the end."""
     acknowledged: int
     """Updates that clients were told are safe."""
@@ -60,7 +64,7 @@ def soak(folder: Path, steps: int, most: float, clients: int = CLIENTS) -> Soak:
         before = sum(one.figures()[0] for one in (server, *joined))
         for one in joined:
             one.tell("go")
-        began, half, end, cpu, done = time.monotonic(), 0.0, 0.0, before, 0
+        began, half, end, cpu, done = time.monotonic(), (0.0, 0.0), (0.0, 0.0), before, 0
         while done < steps:
             time.sleep(LOOK)
             try:
@@ -69,14 +73,15 @@ def soak(folder: Path, steps: int, most: float, clients: int = CLIENTS) -> Soak:
                 break
             cpu, done = sum(one[0] for one in mine), mine[0][1]
             if done < steps:  # after that the server puts the trace together
-                end = resident(server.pid)
-            half = half if half or done < steps / 2 else end
+                end = resident(server.pid), sum(resident(one.pid) for one in joined)
+            half = half if all(half) or done < steps / 2 else end
             if time.monotonic() - began > most:
                 raise SystemExit(f"only {done:,} of {steps:,} tasks in {most:.0f} s")
         seconds = time.monotonic() - began
         told = sum(one.last()["acknowledged"] for one in joined)
         server.wait(END)
-    return Soak(seconds, cpu - before, half, end, told, Trace.load(folder / "run" / "trace.parquet"))
+    sizes = half[0], end[0], half[1], end[1]
+    return Soak(seconds, cpu - before, *sizes, told, Trace.load(folder / "run" / "trace.parquet"))
 
 
 def resident(pid: int) -> float:
@@ -118,6 +123,9 @@ def main() -> None:
         f"{found.half:.1f} MB",
         f"{found.end:.1f} MB",
         f"{100 * (found.end / found.half - 1):.1f}%",
+        f"{found.clients_half:.1f} MB",
+        f"{found.clients_end:.1f} MB",
+        f"{100 * (found.clients_end / found.clients_half - 1):.1f}%",
         "yes" if facts["once"] else "NO",
     )
     print(HEAD + "\n| " + " | ".join(cells) + " |")

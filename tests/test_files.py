@@ -1,6 +1,7 @@
 """Files are written whole or not at all, and read with one sentence about what is wrong."""
 
 import ast
+import errno
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from sojourn.files import (
     tidy,
     write_json,
     write_text,
+    writing,
     written,
 )
 
@@ -78,6 +80,14 @@ def test_a_disk_that_is_full_leaves_the_file_that_was_there(tmp_path):
     assert said.stdout == f"cannot write plan file {path}: File too large; name another place\n"
     assert path.read_text() == "old"
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_disk_without_room_is_no_reason_for_another_place(tmp_path):
+    path = tmp_path / "checkpoint"
+    with pytest.raises(UnwritableFile) as caught, writing(path, "checkpoint"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    way_out = "No space left on device; make room on that disk; a run goes on with --resume"
+    assert str(caught.value) == f"cannot write checkpoint {path}: {way_out}"
 
 
 def test_what_a_killed_writer_left_is_taken_over(tmp_path):

@@ -341,4 +341,6 @@ def _reason(error: Exception) -> str:
 
 
 def _way_out(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on that disk; a run goes on with --resume"
     return "check the folder" if isinstance(error, FileNotFoundError | NotADirectoryError) else "name another place"

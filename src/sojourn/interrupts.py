@@ -1,4 +1,4 @@
-"""Ctrl-C that is noted instead of raised, for work that must not stop in the middle; and SIGTERM that is raised."""
+"""Ctrl-C that is noted instead of raised, for work that must not stop in the middle; and SIGTERM, noted or raised."""
 
 import signal
 import threading
@@ -8,9 +8,9 @@ from types import FrameType
 
 
 @contextmanager
-def noted(twice: bool) -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C sets; with `twice`, a second Ctrl-C interrupts at once. Outside the main thread it is
-    never set.
+def noted(twice: bool, term: bool = False) -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C sets, and SIGTERM with `term`; with `twice`, a second one interrupts at once. Outside
+    the main thread it is never set.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -22,11 +22,13 @@ def noted(twice: bool) -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = signal.signal(signal.SIGINT, note)
+    kinds = (signal.SIGINT, signal.SIGTERM) if term else (signal.SIGINT,)
+    before = [signal.signal(kind, note) for kind in kinds]
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
 
 
 @contextmanager

@@ -189,12 +189,27 @@ def interrupted_twice(process):
         time.sleep(0.05)
 
 
+def terminated(process):
+    process.send_signal(signal.SIGTERM)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("interrupt", [interrupted_alone, interrupted_at_a_terminal, interrupted_twice])
-def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tmp_path, interrupt):
+@pytest.mark.parametrize(
+    ("interrupt", "more"),
+    [
+        (interrupted_alone, []),
+        (interrupted_at_a_terminal, []),
+        (interrupted_twice, []),
+        (terminated, ["--no-durable"]),
+    ],
+)
+def test_a_local_run_that_is_interrupted_leaves_nothing_behind_and_can_be_resumed(
+    tmp_path, monkeypatch, interrupt, more
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     with Processes(tmp_path, "fast,5,20\nslow,5,4\n") as all_of_it:
         flags = ["--cap", "1", "--steps", 800, "--data", "digits", "--partition", "classes(k=2)"]
-        flags += ["--model", "mlp(hidden=8)", "--out", "live", "--metrics-port", all_of_it.metrics_port]
+        flags += ["--model", "mlp(hidden=8)", "--out", "live", "--metrics-port", all_of_it.metrics_port, *more]
         local = all_of_it.start(
             ["-m", "sojourn", "live", "local", tmp_path / "fleet.csv", *flags], "local.log", session=True
         )
@@ -204,11 +219,14 @@ def test_a_local_run_that_is_interrupted_leaves_no_process_and_can_be_resumed(tm
         interrupt(local)
         assert local.wait(START) == 130, all_of_it.said("local.log")
         assert not [pid for pid in clients if alive(pid)]
-        flags = ["--out", "live", "--resume"]
+        assert not list(tmp_path.glob("sojourn-live-*"))
+        flags = ["--out", "live", "--resume", *more]
         again = all_of_it.start(["-m", "sojourn", "live", "local", *flags], "local.log")
         assert again.wait(2 * START) == 0, all_of_it.said("local.log")
         assert int(all_of_it.trace().applied.sum()) == 800
         assert len(all_of_it.trace().metadata["resumes"]) == 1
+        received = [line["received"] for line in all_of_it.log() if line["what"] == "resumed"]
+        assert received[0] >= (30 if interrupt is interrupted_twice else 60)  # the second one ends it like a kill
         assert same_model(all_of_it)
 
 

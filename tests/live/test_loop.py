@@ -503,6 +503,48 @@ def test_a_run_is_replaced_if_asked_and_files_of_others_stay(config, tmp_path):
     assert (folder / "notes.txt").read_text() == "mine"
 
 
+def raising(*given, **options):
+    raise Killed
+
+
+@pytest.mark.parametrize("way", ["resume", "overwrite"])
+def test_a_run_that_was_killed_at_its_very_start_is_begun_again(config, tmp_path, monkeypatch, way):
+    folder, connect = tmp_path / "live", lambda *_: Pretended(clients(config))
+    with monkeypatch.context() as killed:
+        killed.setattr("sojourn.live.run.Log", raising)
+        with pytest.raises(Killed):
+            LiveRun(config, folder, connect)
+    assert {one.name for one in folder.iterdir()} <= {"config.json", "lock"}
+    trace = finished(LiveRun(replace(config, steps=30), folder, connect, **{way: True}))
+    assert int(trace.applied.sum()) == 30
+
+
+def test_a_run_that_was_killed_while_another_was_removed_is_begun_again(config, tmp_path, monkeypatch):
+    folder, connect = tmp_path / "live", lambda *_: Pretended(clients(config))
+    stopped(run_of(config, folder, clients(config)), after=20)
+    with monkeypatch.context() as killed:
+        killed.setattr("sojourn.live.old_run.rmtree", raising)
+        with pytest.raises(Killed):
+            LiveRun(config, folder, connect, overwrite=True)
+    assert not (folder / "rows.bin").exists()
+    trace = finished(LiveRun(replace(config, steps=30), folder, connect, overwrite=True))
+    assert int(trace.applied.sum()) == 30
+
+
+def test_what_is_left_of_a_run_is_replaced_if_asked_and_files_of_others_are_not(config, tmp_path):
+    folder, connect = tmp_path / "live", lambda *_: Pretended(clients(config))
+    folder.mkdir()
+    for name in ("log.jsonl", "clients-0.log", "lock", "dashboard.token"):
+        (folder / name).touch()
+    with pytest.raises(InvalidInput, match=r"holds what is left of a run .*; replace it with --overwrite"):
+        LiveRun(config, folder, connect)
+    (folder / "notes.txt").touch()
+    with pytest.raises(InvalidInput, match="holds other files, not a run"):
+        LiveRun(config, folder, connect, overwrite=True)
+    (folder / "notes.txt").unlink()
+    LiveRun(config, folder, connect, overwrite=True).close()
+
+
 def test_a_run_that_replaces_another_has_no_plans_and_models_of_it(config, tmp_path):
     def run(tasks, **how):
         changed = replace(config, concurrency=tasks, steps=30)

@@ -3,7 +3,9 @@
 from math import inf
 
 import pytest
+import torch
 
+import sojourn.live
 from sojourn.errors import InvalidInput
 from sojourn.live.settings import ClientFile, ServerFile, read_file, write_file
 
@@ -85,6 +87,17 @@ def test_beyond_this_machine_a_server_has_keys_or_says_that_it_is_insecure():
     assert ServerFile("0.0.0.0:7733", keys="keys/server").keys
     assert ServerFile("0.0.0.0:7733", insecure=True).insecure
     assert ServerFile("[::1]:7733").keys is None
+
+
+def test_beyond_this_machine_a_client_has_keys_or_says_that_it_is_insecure():
+    why = r"a client of a server at fl\.example\.org:7733 needs keys, .*, got none; .* insecure = true"
+    with pytest.raises(InvalidInput, match=why):
+        ClientFile("fl.example.org:7733", clients=("a",))
+    with pytest.raises(InvalidInput, match=why):
+        sojourn.live.client("fl.example.org:7733", torch.nn.Linear(1, 1), name="a", fit=print)
+    assert ClientFile("fl.example.org:7733", keys="keys/clients/a", clients=("a",)).keys
+    assert ClientFile("fl.example.org:7733", insecure=True, clients=("a",)).insecure
+    assert ClientFile("[::1]:7733", clients=("a",)).keys is None
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ def server(
     """Serve a live run: clients dial in, get tasks, and send their updates.
 
     The file has `address`, `keys`, `out` and the like, and a table [run] with the keys of a run. Ctrl-C stops the
-    server and leaves a run that can be resumed; clients wait for it. A server that was killed is started again with
+    server once the tasks that are due within five seconds are back, or at once if it comes twice, and leaves a run that
+    can be resumed; clients wait for it. A server that was killed is started again with
     --resume: nothing that was acknowledged is lost. If the run has ended, --resume tells clients that still wait.
 
     Examples:
@@ -123,7 +124,7 @@ def client(
 
     given = {} if server is None else {"server": server}
     file, run = read_file(ClientFile, config, given, {})
-    with noted(twice=True) as stop:
+    with noted(twice=True, term=True) as stop:
         counts = join(run, file, stop, on_event=lambda name, words: say(f"{name}: {words}", err=True))
     if as_json:
         print_json({"command": "live client", **counts})
@@ -235,15 +236,17 @@ def _run_here(
 ) -> None:
     """Run a whole federation; over gRPC with processes of its own, on Ray with actors."""
     _check_packages(file.engine)
+    from sojourn.interrupts import cleaned_up
     from sojourn.live.local import helped
     from sojourn.live.serve import names_of, open_server
 
     _say_advised(run)
-    opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite, made_by=made_by())
-    say(f"waiting for {plural(opened.loop.limits.begin_with, 'client')}, which are starting", err=True)
-    clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
-    with clients as alive:
-        _serve("live local", opened, file, _again(file, processes, pace, dashboard), as_json, alive, dashboard)
+    with cleaned_up():
+        opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite, made_by=made_by())
+        say(f"waiting for {plural(opened.loop.limits.begin_with, 'client')}, which are starting", err=True)
+        clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
+        with clients as alive:
+            _serve("live local", opened, file, _again(file, processes, pace, dashboard), as_json, alive, dashboard)
 
 
 def _again(file: "ServerFile", processes: int, pace: bool, dashboard: int | None = None) -> str:
@@ -305,14 +308,18 @@ def _serve(
     from sojourn.interrupts import noted
     from sojourn.live.serve import serve
 
-    with run, noted(twice=True) as stop, _page(run, stop, dashboard), _bar() as bar:
+    with run, noted(twice=True, term=True) as stop, _page(run, stop, dashboard), _bar() as bar:
 
         def watch(run: "LiveRun") -> None:
-            if not stop.is_set():  # Ctrl-C ends the clients too
+            if not stop.is_set():
                 alive()
             bar(run)
 
-        complete = serve(run, file, stop, watch)
+        try:
+            complete = serve(run, file, stop, watch)
+        except KeyboardInterrupt:
+            say(f"ended at once, with what was committed; continue with: {again}", err=True)
+            raise typer.Exit(130) from None
     last: dict[str, Any] = dict(run.metrics.last)
     facts: dict[str, Any] = {
         "folder": str(run.folder),
@@ -378,6 +385,11 @@ def _tell(what: str, facts: Mapping[str, Any]) -> None:
         say(f"{what}: client {facts['client']}: {facts['reason']}", err=True)
     if what == "turned away":
         say(f"turned away: {facts['who'] or 'somebody'} at {facts['place']}: {facts['reason']}", err=True)
+    if what == "stopping" and facts["awaited"]:
+        tasks = plural(facts["awaited"], "task")
+        say(f"waiting {facts['seconds']:g} s at most for {tasks}; Ctrl-C again ends at once", err=True)
+    if what == "process ended":
+        say(f"! process {facts['process']} of the clients has ended: {facts['said']}", err=True)
     if what in ("callback", "keys"):
         say(f"! {facts['reason']}", err=True)
     if what == "plan":

@@ -23,6 +23,7 @@ def client(
     fit: Callable[..., Any] | None = None,
     name: str | None = None,
     keys: str | Path | None = None,
+    insecure: bool = False,
     loss: Callable[..., Any] | None = None,
     give_up: float | None = GIVE_UP,
     stop: threading.Event | None = None,
@@ -34,15 +35,15 @@ def client(
     `address` is HOST:PORT of the server, and `model` an nn.Module like the server's. Give `data`, a pair of arrays
     (x, y), a Dataset or a map-style PyTorch dataset, and the local work is done as the server asks. Or give `fit`, a
     training loop of your own: `fit(module, task)` trains the module in place and returns its loss. `name` is the
-    client's name (default: that of its certificate), `keys` the folder of its keys, `loss` a function of
-    (module, x, y), `give_up` the seconds without reaching the server after which an error is raised (default: a week;
-    None = never).
+    client's name (default: that of its certificate), `keys` the folder of its keys, `insecure` whether to dial a
+    server beyond this machine without keys, `loss` a function of (module, x, y), `give_up` the seconds without reaching
+    the server after which an error is raised (default: a week; None = never).
     `algorithm` and `wrap` are the server's, as objects or texts; they matter where clients do something with an update
     before they send it.
     """
     from sojourn.live.joining import join_as
 
-    return join_as(address, model, data, fit, name, keys, loss, give_up, stop, algorithm, wrap)
+    return join_as(address, model, data, fit, name, keys, insecure, loss, give_up, stop, algorithm, wrap)
 
 
 def attach(place: str | Path | int) -> Any:

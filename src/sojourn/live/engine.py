@@ -68,6 +68,13 @@ class Left(NamedTuple):
     """Why."""
 
 
+class Asked(NamedTuple):
+    """A client has asked for a task, after one was withdrawn that it had not fetched: it is there after all."""
+
+    client: int
+    """Its number."""
+
+
 class Pulled(NamedTuple):
     """A client has received a task."""
 
@@ -118,7 +125,7 @@ class TurnedAway(NamedTuple):
     """How many others were turned away since the last such event, without an event of their own."""
 
 
-Event = Joined | Left | Pulled | Arrived | Rejected | TurnedAway
+Event = Joined | Left | Asked | Pulled | Arrived | Rejected | TurnedAway
 
 
 class Work(NamedTuple):

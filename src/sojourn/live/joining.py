@@ -16,6 +16,7 @@ from sojourn.learning.wrappers.base import Wrapper
 from sojourn.learning.wrappers.table import wrapper, wrappers
 from sojourn.learning.wrappers.wrapped import fitted, wrapped
 from sojourn.live.remembering import fingerprint, remembering
+from sojourn.live.settings import check_address, check_secure
 from sojourn.live.worker import LoopWorker, OwnDataWorker, Worker
 
 
@@ -26,6 +27,7 @@ def join_as(
     fit: Callable[..., Any] | None,
     name: str | None,
     keys: str | Path | None,
+    insecure: bool,
     loss: Callable[..., Any] | None,
     give_up: float | None,
     stop: threading.Event | None,
@@ -36,6 +38,8 @@ def join_as(
     from sojourn.live.engines.grpc.client import run_clients
     from sojourn.live.keys import ClientKeys
 
+    check_address(address)
+    check_secure(address, keys is not None, insecure)
     torch.set_num_threads(1)
     held = None if keys is None else ClientKeys.load(Path(keys))
     called = name or (None if held is None else held.name)

@@ -66,6 +66,11 @@ class Journal:
         if self.store.steps():
             self.number, tree = self.store.load()
             self.rows = int(tree["rows"])
+        elif self.path.exists() and self.path.stat().st_size:
+            raise UnreadableFile(
+                f"{self.path} has rows, but there is no checkpoint in {self.store.folder}; restore the checkpoints of "
+                "this run from a backup, or begin again with --overwrite (overwrite=True)"
+            )
         with writing(self.path, "rows of the trace"):
             # without a buffer: what a full disk had no room for must not be written again when the file is closed
             self._file = self.path.open("r+b" if tree is not None and self.path.exists() else "w+b", buffering=0)

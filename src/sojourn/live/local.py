@@ -23,7 +23,8 @@ MOMENT = 5.0  # seconds for a process to end by itself
 def helped(run: LiveRun, processes: int, pace: bool) -> Iterator[Callable[[], None]]:
     """Run the clients of a live run in processes of their own during the block.
 
-    Give a function that raises an error if all of these processes have ended before the run has.
+    Give a function that notes every process that has ended before the run has. It raises an error if tasks have not
+    been sent yet, since the client may be awaited, and if no process is left.
     """
     if processes < 1:
         raise InvalidInput(f"processes must be at least 1, got {processes}")
@@ -37,7 +38,7 @@ def helped(run: LiveRun, processes: int, pace: bool) -> Iterator[Callable[[], No
                 content: dict[str, Any] = {"server": address, "clients": names[number::processes], "holds": "part"}
                 write_file(path, {**content, "paced": pace, "give_up": 60.0}, run_keys(run.built.config))
                 started.append(_start(path, run.folder / f"clients-{number}.log"))
-            yield lambda: _check(started, run.folder)
+            yield _Looking(run, started).look
             _wait(started)
         finally:
             _end(started)
@@ -55,14 +56,30 @@ def run_keys(config: TrainConfig) -> dict[str, Any]:
 def _start(path: Path, log: Path) -> "subprocess.Popen[bytes]":
     words = [sys.executable, "-m", "sojourn", "live", "client", str(path)]
     with log.open("ab") as file:
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        # in a group of its own: Ctrl-C at a terminal is for the server, which waits for the clients
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, process_group=0)
 
 
-def _check(started: list["subprocess.Popen[bytes]"], folder: Path) -> None:
-    if any(one.poll() is None for one in started):
-        return
-    lines = (folder / "clients-0.log").read_text("utf-8", "replace").strip().splitlines()
-    raise SojournError(f"the processes of the clients have ended: {lines[-1] if lines else 'they say nothing'}")
+class _Looking:
+    """Looks which processes have ended before the run has."""
+
+    def __init__(self, run: LiveRun, started: list["subprocess.Popen[bytes]"]) -> None:
+        self._run, self._alive = run, dict(enumerate(started))
+
+    def look(self) -> None:
+        """Note the processes that have ended; raise an error if the run cannot begin, or go on, without them."""
+        for number in [number for number, one in self._alive.items() if one.poll() is not None]:
+            process, said = self._alive.pop(number), _last_line(self._run.folder / f"clients-{number}.log")
+            self._run.note("process ended", {"process": number, "status": process.returncode, "said": said})
+            if not self._alive:
+                raise SojournError(f"the processes of the clients have ended: {said}")
+            if self._run.loop.waiting:
+                raise SojournError(f"process {number} of the clients has ended before the run began: {said}")
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it says nothing"
 
 
 def _wait(started: list["subprocess.Popen[bytes]"]) -> None:

@@ -25,7 +25,20 @@ from sojourn.learning.replay.timeline import Ended
 from sojourn.live.batches import Batches
 from sojourn.live.chooser import Chooser, InForce
 from sojourn.live.controls import Controls
-from sojourn.live.engine import Arrived, Engine, Event, Joined, Left, Offer, Pulled, Rejected, TaskName, TurnedAway
+from sojourn.live.draining import drain
+from sojourn.live.engine import (
+    Arrived,
+    Asked,
+    Engine,
+    Event,
+    Joined,
+    Left,
+    Offer,
+    Pulled,
+    Rejected,
+    TaskName,
+    TurnedAway,
+)
 from sojourn.live.faults import Faults
 from sojourn.live.flying import IN_HAND, UNDECIDED, Flying, row_of, service_of, waiting
 from sojourn.live.follower import Follower, Moment
@@ -36,6 +49,7 @@ from sojourn.live.planner import Found
 from sojourn.live.recent import Recent
 from sojourn.live.run_clock import RunClock
 from sojourn.live.server import LiveServer
+from sojourn.live.sound import check_model, wrong_step_size
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
 from sojourn.types import Floats
 
@@ -102,6 +116,8 @@ class Loop:
         self.clock.hold()
         self.waiting = True
         """Whether the clients that are needed to begin, or after a restart the first one, are still to come."""
+        self.stopping = False
+        """Whether no more tasks are sent, since the run is about to stop."""
         self._looked = 0.0
         self.latest = 0.0
         self.begun = False
@@ -118,23 +134,32 @@ class Loop:
         """Whether the run has reached its end."""
         return self.server.received >= self.limits.updates or (self.begun and self.now >= self.limits.time)
 
-    def run(self, stop: threading.Event, watch: Callable[[], None] | None = None) -> bool:
+    def run(
+        self, stop: threading.Event, watch: Callable[[], None] = lambda: None, seconds_to_drain: float = 0.0
+    ) -> bool:
         """Run until the end, or until `stop` is set; return whether the end was reached.
 
-        `watch` is called after every event. At the end everything is committed and acknowledged.
+        `watch` is called after every event. When it is stopped it waits so many seconds at most for tasks in flight. At
+        the end everything is committed and acknowledged.
         """
+        self.stopping = False
         while not self.done and not stop.is_set():
-            event = self.engine.receive(self._timeout())
-            finisher = None if event is None else self.handle(event)
-            self._give_up()
-            self._heed()
-            self._follow()
-            self._fill(finisher)
-            self._save()
-            if watch is not None:
-                watch()
+            self.turn()
+            watch()
+        if seconds_to_drain and not self.done:
+            drain(self, seconds_to_drain, self._report, watch)
         self.commit()
         return self.done
+
+    def turn(self, most: float = IDLE) -> None:
+        """Wait for an event, `most` seconds at most, and do all that is due."""
+        event = self.engine.receive(min(most, self._timeout()))
+        finisher = None if event is None else self.handle(event)
+        self._give_up()
+        self._heed()
+        self._follow()
+        self._fill(finisher)
+        self._save()
 
     def handle(self, event: Event) -> int | None:
         """Take note of an event; return the client whose task has ended, if one has."""
@@ -145,6 +170,8 @@ class Loop:
                 self._pulled(name, at)
             case Joined():
                 self._joined(event)
+            case Asked(client):
+                self._back(client)
             case Left(client, reason):
                 self._left(client, reason)
             case Rejected(client, name, reason):
@@ -227,7 +254,7 @@ class Loop:
         """Send tasks until C are in flight, or as many as a batch still needs, or no client present has room."""
         if finisher is not None:
             self.batches.returned.append(finisher)
-        if self._paused:
+        if self._paused or self.stopping:
             return
         if not self.begun:
             if int(self.chooser.present.sum()) < self.limits.begin_with:
@@ -269,6 +296,9 @@ class Loop:
         if flying is None:
             self._unexpected(event)
             return None
+        wrong = wrong_step_size(event.update, self.local.step_size_at(flying.dispatched_step, flying.dispatched_at))
+        if wrong:
+            return self._refuse(flying, wrong)
         at = self.now
         began, ended = service_of(flying, event, self.clock.at(event.at))
         task = Ended(
@@ -285,9 +315,7 @@ class Loop:
         try:
             self.server.receive(task, flying.sent, event.update._replace(bits=8 * event.size or None))
         except Diverged:
-            self.server.missed(name.client)
-            self._refuse(flying, "its numbers are too large")
-            return name.client
+            return self._refuse(flying, "its numbers are too large")
         self.patience.note(name.client, event.held if isnan(flying.pulled_at) else at - flying.pulled_at)
         if self.follower is not None:
             took = self.clock.at(event.at) - flying.pulled_at  # NaN = not known
@@ -315,14 +343,23 @@ class Loop:
         self.engine.refuse(name, reason)
         self._back(name.client)
 
-    def _refuse(self, flying: Flying, reason: str) -> None:
-        """End a task whose update is of no use."""
-        self.engine.refuse(flying.name, reason)
+    def _refuse(self, flying: Flying, reason: str) -> int:
+        """End a task whose update is of no use, and return its client."""
+        name = flying.name
+        self.check_model()
+        self.server.missed(name.client)
+        self.engine.refuse(name, reason)
         self._end(flying, REFUSED, nan, nan, self.now)
-        self._strike(flying.name.client, flying.name.nth, reason)
+        self._strike(name.client, name.nth, reason)
+        return name.client
+
+    def check_model(self) -> None:
+        """Raise an error if the model has diverged: no client is to blame for what it can do nothing with."""
+        check_model(self.server.params, self.server.received, self.journal.path.parent)
 
     def _rejected(self, client: int, name: TaskName | None, reason: str) -> None:
         """The engine has refused a message: the task that it was about has ended, if it was in flight."""
+        self.check_model()
         flying = None if name is None else self._flying(name)
         if flying is not None:
             self._end(flying, REFUSED, nan, nan, self.now)
@@ -446,6 +483,7 @@ class Loop:
             self._commit()
 
     def _commit(self) -> None:
+        self.check_model()
         rows, self._rows = np.array(self._rows, ROW).tobytes(), []
         safe, self._safe = self._safe, []
         self._changed = False

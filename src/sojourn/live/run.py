@@ -46,7 +46,7 @@ from sojourn.live.journal import LEAST, Journal
 from sojourn.live.log import Log
 from sojourn.live.loop import Limits, Loop
 from sojourn.live.loop_state import restore
-from sojourn.live.old_run import remove_old_run
+from sojourn.live.old_run import left_of_run, remove_old_run
 from sojourn.live.patience import Patience
 from sojourn.live.plan_folder import PlanFolder
 from sojourn.live.planner import Planner, Said
@@ -130,15 +130,11 @@ class LiveRun:
             held.enter_context(taken(self.folder))
             resumed = self._recognised(resume, overwrite)
             tidy(self.folder)
+            if not resumed:  # before all other files, for it marks the folder as a run's
+                self._write_identity(made_by)
             self.log = held.enter_context(Log(self.folder / "log.jsonl"))
             self.journal = Journal(self.folder, least=self.settings.commit_seconds, durable=self.settings.durable)
             held.callback(self.journal.close)
-            if not resumed:
-                facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
-                facts["examples"] = examples_of(self.built)
-                facts["advised"] = self._following[0].nothing
-                facts |= {} if made_by is None else {"made_by": made_by}
-                write_json(self.folder / "config.json", facts, "configuration")
             try:
                 self._begin(connect, self.journal.open())
             except BaseException:  # an address in use, keys that cannot be read
@@ -147,6 +143,13 @@ class LiveRun:
                 raise
             held.callback(self._close)
             self._held = held.pop_all()
+
+    def _write_identity(self, made_by: str | None) -> None:
+        facts = {**identity(self.built, None), "versions": versions(), "unused": self.built.unused}
+        facts["examples"] = examples_of(self.built)
+        facts["advised"] = self._following[0].nothing
+        facts |= {} if made_by is None else {"made_by": made_by}
+        write_json(self.folder / "config.json", facts, "configuration")
 
     def _begin(self, connect: Connect, tree: dict[str, Any] | None) -> None:
         built, epoch = self.built, 1 if tree is None else tree["epoch"] + 1
@@ -173,7 +176,7 @@ class LiveRun:
             limits,
             patience,
             epoch,
-            self._note,
+            self.note,
             follower,
             Batches(batch_of(built)),
         )
@@ -191,7 +194,7 @@ class LiveRun:
         self._problem: str | None = None
         self.every = built.config.evaluate_every or max(1, int((built.config.steps or 1000) // EVALUATIONS))
         self._next = self.server.received // self.every * self.every + (self.every if tree is not None else 0)
-        self._note("resumed" if tree is not None else "started", {"epoch": epoch, "received": self.server.received})
+        self.note("resumed" if tree is not None else "started", {"epoch": epoch, "received": self.server.received})
         rows = () if tree is None else tuple(read_metrics(self.folder))
         self.callbacks.begin(RunFacts(self.folder, asdict(built.config), True, self.server.received, rows))
         self._due = self.callbacks.due(self.server.received)
@@ -208,11 +211,18 @@ class LiveRun:
         said, landscape, pool = self._following
         made = Follower(Planner(self.built, told_of(self.built), said, landscape), self.settings.replan, pool)
         made.keep = PlanFolder(self.folder).keep
-        made.kept = lambda what, reason: self._note(what, {"step": self.server.received, "reason": reason})
+        made.kept = lambda what, reason: self.note(what, {"step": self.server.received, "reason": reason})
         return made
 
-    def run(self, stop: threading.Event, watch: Callable[["LiveRun"], None] | None = None) -> bool:
-        """Run to the end, or until `stop` is set; return whether the end was reached."""
+    def run(
+        self,
+        stop: threading.Event,
+        watch: Callable[["LiveRun"], None] | None = None,
+        seconds_to_drain: float = 0.0,
+    ) -> bool:
+        """Run to the end, or until `stop` is set and so many seconds have passed in which tasks in flight may come
+        back; return whether the end was reached.
+        """
 
         def look() -> None:
             self._look_at_keys()
@@ -227,11 +237,11 @@ class LiveRun:
             if watch is not None:
                 watch(self)
 
-        complete = self.loop.run(stop, look)
+        complete = self.loop.run(stop, look, seconds_to_drain)
         self._evaluate(wait=True)
         if complete:
             self._finish()
-        self._note("ended" if complete else "stopped", {"received": self.server.received})
+        self.note("ended" if complete else "stopped", {"received": self.server.received})
         self.engine.stop(complete)
         self._end_callbacks(complete, (self.stopped or "") if complete else "it was stopped")
         return complete
@@ -241,13 +251,13 @@ class LiveRun:
         problem = getattr(self.engine, "problem", None)
         if problem != self._problem:
             self._problem = problem
-            self._note("keys", {"reason": problem or "the file of those who may join can be read again"})
+            self.note("keys", {"reason": problem or "the file of those who may join can be read again"})
 
     def _stop_early(self, reason: str) -> None:
         """Let the run be complete with the updates that it has."""
         self.stopped = reason
         self.loop.limits.updates = self.server.received
-        self._note("early stop", {"received": self.server.received, "reason": reason})
+        self.note("early stop", {"received": self.server.received, "reason": reason})
 
     def _end_callbacks(self, complete: bool, reason: str) -> None:
         if not self.callbacks.end(Ending(complete, reason, self.server.received)):
@@ -275,8 +285,7 @@ class LiveRun:
         path = self.folder / "config.json"
         no_links(self.folder)
         if not path.exists():
-            if any(one.name != "lock" and one.suffix != ".partial" for one in self.folder.iterdir()):
-                raise InvalidInput(f"the folder {self.folder} holds other files, not a run; name an empty or a new one")
+            self._check_rest(overwrite and not resume)
             return False
         if overwrite and not resume:
             remove_old_run(self.folder)
@@ -294,6 +303,18 @@ class LiveRun:
             )
         check_same(self.folder, self.built)
         return True
+
+    def _check_rest(self, overwrite: bool) -> None:
+        """Refuse a folder that is not empty and holds no run; what is left of one may be overwritten."""
+        if left_of_run(self.folder):
+            if not overwrite:
+                raise InvalidInput(
+                    f"the folder {self.folder} holds what is left of a run that was killed as it began or was removed; "
+                    "replace it with --overwrite (overwrite=True), or name another folder"
+                )
+            remove_old_run(self.folder)
+        elif any(one.name != "lock" and one.suffix != ".partial" for one in self.folder.iterdir()):
+            raise InvalidInput(f"the folder {self.folder} holds other files, not a run; name an empty or a new one")
 
     def _begin_metrics(self, resumed: bool) -> None:
         """Begin metrics.csv, or cut off the rows of what was undone by a crash."""
@@ -313,6 +334,7 @@ class LiveRun:
 
     def _evaluate(self, wait: bool = False) -> None:
         """Evaluate the present model in a thread of its own; skip it if the last evaluation is still running."""
+        self.loop.check_model()
         if self._judged is not None and (wait or self._judged.done()):
             self._judged.result()
             self._judged = None
@@ -339,9 +361,10 @@ class LiveRun:
     def _warn(self, sentence: str) -> None:
         """Report what is wrong with a callback; called in their thread."""
         with suppress(Warning):  # where warnings are errors, the log has it
-            self._note("callback", {"reason": sentence})
+            self.note("callback", {"reason": sentence})
 
-    def _note(self, what: str, facts: Mapping[str, Any]) -> None:
+    def note(self, what: str, facts: Mapping[str, Any]) -> None:
+        """Write what happened into the log, and tell whoever started the run."""
         self.log.write(what, facts)
         if self._told is not None:
             self._told(what, facts)

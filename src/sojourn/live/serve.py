@@ -13,6 +13,7 @@ from sojourn.errors import InvalidInput
 from sojourn.files import read_json
 from sojourn.learning.run.build import Built, build, timing_of
 from sojourn.learning.run.config import TrainConfig, unknown_speeds
+from sojourn.live.draining import SECONDS
 from sojourn.live.engine import Engine, Work, plain
 from sojourn.live.monitor import check_port_free, numbers, serving
 from sojourn.live.pace import Pace
@@ -127,11 +128,13 @@ def was_advised(folder: Path) -> bool:
 
 
 def serve(run: LiveRun, file: ServerFile, stop: threading.Event, watch: Watch | None = None) -> bool:
-    """Run a live run to its end, with its metrics served meanwhile; return whether the end was reached."""
+    """Run a live run to its end, with its metrics served meanwhile; return whether the end was reached. If it is
+    stopped before, it takes what is back within some seconds.
+    """
     with ExitStack() as held:
         held.enter_context(run)
         held.enter_context(serving(file.metrics_port, lambda: numbers(run)))
-        return run.run(stop, watch)
+        return run.run(stop, watch, SECONDS)
 
 
 def keys_of(file: ServerFile) -> tuple[Any, Any]:

@@ -15,6 +15,7 @@ from sojourn.learning.wrappers.wrapped import missed
 from sojourn.live.remembering import draws_in_secret, mark_after
 
 MEMORIES, HIDDEN = "memories", "hidden"
+MOST_FORGOTTEN, MOST_UNLIKE = 10_000, 1000  # updates that are noted; they are in every checkpoint, and in the trace
 
 
 class LiveServer(Server):
@@ -38,12 +39,19 @@ class LiveServer(Server):
         """Apply the update; where there is noise, the server's own is drawn in secret, and no loss is looked at."""
         private = update._replace(key=self._key_of(task, update), loss=None) if self._secret else update
         super().receive(task, sent, private)
-        if update.remembered is None:
+        if update.remembered is None or not self.algorithm.remembers:
             return
         (client, nth), mark = task.name, update.remembered
         if mark != self._known.get(client, 0):
-            (self.forgotten if mark == 0 else self.unlike).append([client, task.step])
+            self._note_memory([client, task.step], empty=mark == 0)
         self._known[client] = mark_after(mark, nth)
+
+    def _note_memory(self, where: list[int], empty: bool) -> None:
+        """Note an update whose client does not remember what the trace shows."""
+        if empty and len(self.forgotten) < MOST_FORGOTTEN:
+            self.forgotten.append(where)
+        elif len(self.unlike) < MOST_UNLIKE:
+            self.unlike.append(where)
 
     def _key_of(self, task: Ended, update: Update) -> int:
         """Return the key of the server's noise: the same if the update is sent again after a crash, so that nobody sees
@@ -86,5 +94,6 @@ def inexact(facts: Mapping[str, Any]) -> str:
     memory = facts.get("memory")
     unlike = memory.get("unlike") if isinstance(memory, Mapping) else None
     if unlike:
-        return f"{len(unlike)} updates came from clients that remembered tasks which the trace does not have"
+        many = len(unlike) if len(unlike) < MOST_UNLIKE else f"{len(unlike)} or more"
+        return f"{many} updates came from clients that remembered tasks which the trace does not have"
     return ""

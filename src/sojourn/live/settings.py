@@ -141,6 +141,8 @@ class ClientFile:
     """Address of the server, HOST:PORT."""
     keys: str | None = None
     """Folder of the client's keys; None = no encryption."""
+    insecure: bool = False
+    """Whether to dial a server beyond this machine without keys."""
     clients: tuple[str, ...] = ()
     """Names of the clients that this process runs."""
     holds: str = "all"
@@ -152,6 +154,7 @@ class ClientFile:
 
     def __post_init__(self) -> None:
         check_address(self.server)
+        check_secure(self.server, self.keys is not None, self.insecure)
         if self.holds not in ("all", "part"):
             raise InvalidInput(f"holds must be all or part, got '{self.holds}'")
         if self.paced and self.holds != "part":
@@ -224,6 +227,16 @@ def check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) < 2**16):
         raise InvalidInput(f"an address must be HOST:PORT, such as 127.0.0.1:{PORT}, got '{address}'")
+
+
+def check_secure(address: str, keys: bool, insecure: bool) -> None:
+    """Refuse to dial a server beyond this machine without keys, unless it is said that the network is safe."""
+    if not keys and not insecure and not local(address):
+        raise InvalidInput(
+            f"a client of a server at {address} needs keys, because others can read and change what it sends, got "
+            "none; name the folder that sojourn live keys made for it, or write insecure = true (insecure=True in "
+            "Python) if the network is safe"
+        )
 
 
 def local(address: str) -> bool:

@@ -10,9 +10,20 @@ from sojourn.live.engines.grpc.wire import Assembly, Payload
 
 REMEMBERED = 256  # fates per client that are remembered after the client was told
 MOST_HELD = 10_000  # tasks that a client may announce as held
+KEPT = 2, 256  # updates that a client may have to keep until the next commit: at least and at most
+KEPT_BYTES = 256 * 2**20  # of them, if these are fewer
 
 Fate = str
 """What became of an update: "" = it is safe, otherwise why it was not used."""
+
+
+def most_kept(size: int) -> int:
+    """Return how many updates of so many bytes a client may have to keep.
+
+    >>> most_kept(4_000), most_kept(10_000_000), most_kept(1_000_000_000)
+    (256, 26, 2)
+    """
+    return max(KEPT[0], min(KEPT[1], KEPT_BYTES // max(size, 1)))
 
 
 @dataclass(eq=False)
@@ -39,6 +50,8 @@ class Member:
     """The session; "" = it is not connected."""
     identity: str = ""
     """To whom the token belongs under which the client joined; "" without keys."""
+    keeps: int = KEPT[1]
+    """Updates that the client may have to keep at most; with as many it gets no task before a commit has them."""
     queue: OrderedDict[TaskName, Parcel] = field(default_factory=OrderedDict)
     """Tasks that wait for the client, in the order of their offers."""
     handed: dict[TaskName, Parcel | None] = field(default_factory=dict)
@@ -63,6 +76,8 @@ class Member:
     """Pushes of the client that wait until the loop has taken events."""
     watch: asyncio.Future[Any] | None = None
     """The open Watch; its result is the notice that ends it."""
+    passed_over: bool = False
+    """Whether a task was withdrawn that waited here, so that the loop may take the client for absent."""
     timer: asyncio.TimerHandle | None = None
     """When the client counts as gone."""
 
@@ -99,8 +114,8 @@ class Member:
             self.wake()
 
     def can_take(self, most: int) -> bool:
-        """Whether there is a task for the client, and fewer than `most` are in its hands."""
-        return bool(self.queue) and len(self.handed) < most
+        """Whether there is a task for the client, fewer than `most` are in its hands, and it may keep its update."""
+        return bool(self.queue) and len(self.handed) < most and len(self.arrived) < self.keeps
 
     def take(self, most: int, whole: int, chunk: int) -> Parcel | None:
         """Hand over the first task, unless the client has `most` tasks in its hands."""
@@ -116,7 +131,10 @@ class Member:
         """Take note of what became of a task; a client that has it will be told."""
         if name in self.handed or name in self.arrived:
             self.news[name] = 0
-        self.arrived.discard(name)
+        if name in self.arrived:
+            self.arrived.discard(name)
+            if len(self.arrived) == self.keeps - 1:
+                self.wake()
         self.queue.pop(name, None)
         self.partial.pop(name, None)
         if name in self.handed:

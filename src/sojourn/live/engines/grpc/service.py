@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from sojourn.live.engine import Joined, Left, Pulled, Rejected, TaskName, Work
+from sojourn.live.engine import Asked, Joined, Left, Pulled, Rejected, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
 from sojourn.live.engines.grpc.door import Door
 from sojourn.live.engines.grpc.events import Events
 from sojourn.live.engines.grpc.intake import Intake, Limits
-from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel
+from sojourn.live.engines.grpc.member import MOST_HELD, Member, Parcel, most_kept
 from sojourn.live.engines.grpc.wire import (
     CHUNK,
     ENDED,
@@ -54,6 +54,7 @@ class Service:
         self._admission, self._limits, self._grace = admission, limits, grace
         self._door = Door()
         self._intake = Intake(work, dtype, limits.partial)
+        self._keeps = most_kept((work.parameters + work.statistics) * dtype.itemsize)
         self._told = {"work": to_work(work), "dtype": dtype_number(dtype), "whole": WHOLE, "chunk": CHUNK}
         self._members: dict[int, Member] = {}
         self._sessions: dict[str, Member] = {}
@@ -79,6 +80,7 @@ class Service:
             member.handed[name] = None
         else:
             member.settle(name, "the server has taken the task back")
+            member.passed_over = True
 
     def expel(self, client: int, reason: str) -> None:
         """Disconnect a client and admit it no more."""
@@ -137,6 +139,9 @@ class Service:
         request = parsed(pb.PullRequest, content)
         member = self._caller(request.session, identity)
         member.heard(request.seen)
+        if member.passed_over and not member.handed:  # one that has a task yet is heard from when it answers
+            member.passed_over = False
+            self.events.put(Asked(member.number))
         most = 2 if self._work.prefetch else 1
         parcel = None if self.ended else member.take(most, WHOLE, CHUNK)
         if parcel is None and not self.ended:
@@ -226,7 +231,7 @@ class Service:
 
     def _member(self, number: int) -> Member:
         if number not in self._members:
-            self._members[number] = Member(number)
+            self._members[number] = Member(number, keeps=self._keeps)
         return self._members[number]
 
     def _caller(self, session: str, identity: str) -> Member:

@@ -1,0 +1,85 @@
+"""Models that become infinite: nobody can make one so by lying, and the run stops before it expels honest clients."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from live.pretended_clients import Federation, Pretended
+from sojourn.learning.replay.server import Diverged
+from sojourn.learning.run.config import TrainConfig
+from sojourn.live.engine import Arrived, Joined
+from sojourn.live.run import LiveRun, built_for
+from sojourn.live.worker import FederationWorker, Task
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,count,rate\nall,4,5\n")
+    return TrainConfig(
+        str(tmp_path / "fleet.csv"), cap="1", concurrency=4, steps=200, model="mlp(hidden=8)", device="cpu"
+    )
+
+
+def clients_of(config):
+    return Federation(FederationWorker(built_for(config).federation), lambda client, nth: 0.1, range(4))
+
+
+def run_of(config, folder, clients, resume=False):
+    return LiveRun(config, folder, lambda *_: Pretended(clients), resume=resume)
+
+
+@pytest.mark.parametrize("size", [1e-300, 0.2, 0.0, float("inf")])
+def test_an_update_of_an_earlier_servers_task_with_another_step_size_is_refused(config, tmp_path, size):
+    clients, stop = clients_of(config), threading.Event()
+    with run_of(config, tmp_path / "live", clients) as run:
+        run.run(stop, lambda one: stop.set() if one.server.received >= 20 else None)
+    kept = sorted(clients.serving.values(), key=lambda one: one[1].name)
+    with run_of(config, tmp_path / "live", clients, resume=True) as run:
+        ones, before = torch.ones_like(run.server.params), run.server.params.clone()
+        for _, offer in kept:
+            run.loop.handle(Joined(offer.name.client, (offer.name,)))
+        (_, first), (_, second), *_ = kept
+        lie = true_update(clients, first)._replace(gradient=None, delta=ones, step_size=size)
+        assert run.loop.handle(Arrived(first.name, lie, 1, 1, 0)) == first.name.client
+        assert torch.equal(run.server.params, before)
+        assert run.loop.faults.refusals[-1]["reason"] == f"an update must have the step size of its task, got {size}"
+        run.loop.handle(Arrived(second.name, true_update(clients, second), 1, 1, 0))
+        assert run.server.received == 21
+
+
+def true_update(clients, offer):
+    name = offer.name
+    task = Task(name.client, name.nth, offer.step, offer.params, offer.stats, offer.step_size, offer.steps)
+    return clients.worker.compute(task)
+
+
+def test_a_run_whose_model_diverges_stops_and_expels_nobody(config, tmp_path):
+    config, folder = replace(config, step_size=1e12), tmp_path / "live"
+    clients = clients_of(config)
+    limit = threading.Event()
+    with run_of(config, folder, clients) as run, pytest.raises(Diverged) as caught:
+        run.run(limit, lambda one: limit.set() if one.engine.now() > 100 else None)
+    assert "the server's model has diverged" in str(caught.value)
+    assert f"lower the step sizes; the run is kept as in its last commit, in {folder}" in str(caught.value)
+    assert not run.loop.faults.counts
+    assert not (folder / "summary.json").exists()
+    assert {json.loads(line)["what"] for line in (folder / "log.jsonl").read_text().splitlines()} <= {
+        "started",
+        "joined",
+    }
+    with run_of(config, folder, clients, resume=True) as again:
+        assert torch.isfinite(again.server.params).all()
+        assert not again.loop.faults.expelled
+
+
+def test_a_model_that_is_not_finite_is_neither_committed_nor_evaluated(config, tmp_path):
+    with run_of(config, tmp_path / "live", clients_of(config)) as run:
+        run.server.state = run.server.state._replace(params=run.server.params * float("inf"))
+        for step in (run.loop.commit, run._evaluate):
+            with pytest.raises(Diverged):
+                step()
+        run.server.state = run.server.state._replace(params=torch.zeros_like(run.server.params))
+        run.loop.commit()
