@@ -11,7 +11,7 @@ from sojourn.live.monitor import HELP, PREFIX
 from sojourn.trace import DROPPED, FATES, LOST
 
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
-REPORTS = ("_report", "_note", "write", "_told")
+REPORTS = ("report", "_report", "note", "write", "_told")
 
 
 def first_column(head):
@@ -24,10 +24,10 @@ def events():
     found = set()
     for path in Path(sojourn.live.__file__).parent.glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 2):
+            if not (isinstance(call, ast.Call) and len(call.args) == 2):
                 continue
-            kept = call.func.attr == "kept"
-            if kept or (call.func.attr in REPORTS and isinstance(call.args[1], ast.Dict | ast.Name | ast.Call)):
+            called = ast.unparse(call.func).rpartition(".")[2]
+            if called == "kept" or (called in REPORTS and isinstance(call.args[1], ast.Dict | ast.Name | ast.Call)):
                 first = call.args[0]
                 said = {
                     one.value for one in ast.walk(first) if isinstance(one, ast.Constant) and isinstance(one.value, str)
