@@ -107,12 +107,12 @@ def planner_for(given: Any) -> Planner:
     if given is None:
         return Planner(None)
     from sojourn.plan import fleet_of
-    from sojourn.report.planner.question import check_fleet
+    from sojourn.report.planner.question import rows_for
     from sojourn.report.planner.upload import fleet_in
 
     named = isinstance(given, str | Path)
     fleet = fleet_in(given) if named else fleet_of(given)
-    check_fleet(fleet)
+    rows_for(fleet)
     return Planner(fleet, Path(given).name) if named else Planner(fleet)
 
 

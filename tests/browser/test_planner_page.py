@@ -9,6 +9,7 @@ import pytest
 from reading import faults
 
 import sojourn as sj
+from sojourn.laws.law import MOST_DURATIONS
 from sojourn.report.planner.answer import answer
 from sojourn.report.planner.app import served
 from sojourn.report.planner.examples import examples
@@ -134,9 +135,9 @@ def test_a_log_that_is_chosen_becomes_a_fleet(visit, server, tmp_path):
 def test_a_file_that_is_too_large_gets_a_sentence(visit, server, tmp_path):
     page = opened(visit, server)
     large = tmp_path / "log.csv"
-    large.write_bytes(b"x" * 10_000_000)
+    large.write_bytes(b"x" * 20_000_000)
     page.set_input_files("#file", large)
-    page.locator("#file-error", has_text="at most 5 MB, got 10 MB").wait_for()
+    page.locator("#file-error", has_text="at most 15 MB, got 20 MB").wait_for()
 
 
 def test_a_name_with_html_in_it_stays_text(visit, server, tmp_path):
@@ -223,6 +224,63 @@ def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visi
     page.unroute("**/api/answer")
     shows(page, cap=3, correction=0.0)
     page.locator("#connection").wait_for(state="hidden")
+
+
+def test_a_fleet_with_measured_durations_is_taken_and_keeps_them(visit, server, tmp_path):
+    page = opened(visit, server)
+    law = sj.Law.empirical(np.arange(1.0, MOST_DURATIONS + 1))
+    fleet = sj.Fleet(["a", "b"], [5, 5], [1.0, 2.0], law=[law, sj.Law()], uplink_rate=[9.0, 9.0], uplink_law=[law] * 2)
+    fleet.save(tmp_path / "fitted.csv")
+    page.set_input_files("#file", tmp_path / "fitted.csv")
+    page.locator("#by-group td", has_text="b").wait_for(state="attached")
+    shows(page, groups=rows_of(fleet), cap=None, correction=0.0)
+    first = page.get_by_label("law of group 1")
+    assert (first.input_value(), first.get_attribute("placeholder")) == ("", "2,000 durations")
+    with page.expect_download() as download:
+        page.click("#download")
+    download.value.save_as(tmp_path / "plan.json")
+    sj.Plan.load(tmp_path / "plan.json").check(fleet)
+    assert (json.loads((tmp_path / "plan.json").read_text())["fleet_hash"]) == fleet.hash
+
+
+def test_a_fleet_that_cannot_be_used_takes_the_answer_before_it_away(visit, server, tmp_path):
+    page = opened(visit, server)
+    visit.expect_errors("401", "400")
+    refusal = {"error": "row 1: uplink_law must be short", "field": "fleet"}
+    page.route("**/api/answer", lambda route: route.fulfill(status=400, json=refusal))
+    (tmp_path / "next.csv").write_text("name,count,rate\nnext,5,1\n")
+    page.set_input_files("#file", tmp_path / "next.csv")
+    page.locator("#fleet-error", has_text="row 1").wait_for()
+    assert [page.inner_text(f"#{one}").strip() for one in ("answer", "numbers", "pictures", "differs")] == [""] * 4
+    assert all(page.locator(f"#{one}").is_disabled() for one in ("download", "download-recommended", "take"))
+    page.unroute("**/api/answer")
+    page.select_option("#example", label="mine")
+    page.locator("#numbers td").first.wait_for()
+    assert page.locator("#download").is_enabled()
+
+
+def test_a_file_that_is_not_taken_leaves_the_answer_and_says_whose_it_is(visit, server, tmp_path):
+    page = opened(visit, server)
+    visit.expect_errors("401", "400")
+    before = shows(page, cap=None, correction=0.0)
+    (tmp_path / "trace.parquet").write_bytes(b"PAR1" + bytes(range(256)) * 40)
+    page.set_input_files("#file", tmp_path / "trace.parquet")
+    page.locator("#file-error", has_text="must end in .csv or .toml, got trace.parquet").wait_for()
+    assert page.inner_text("#file-error").endswith("The answer below still belongs to mine.")
+    assert said(before["yours"]["throughput"]) in page.inner_text("#numbers")
+    assert page.locator("#download").is_disabled()
+    page.select_option("#cap", "2")
+    shows(page, cap=2, correction=0.0)
+    assert page.locator("#download").is_enabled()
+    assert page.inner_text("#file-error") == ""
+
+
+def test_a_policy_as_fast_as_the_recommended_one_brings_in_as_many(visit, server):
+    page = opened(visit, server)
+    page.click("#take")
+    page.locator("#answer", has_text="It is the recommended plan").wait_for()
+    page.select_option("#correction", label="0: none")
+    page.locator("#answer", has_text=", as many as the recommended plan").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_without_the_token_nothing_is_answered(page):
         ("/api/answer", asked(cap=0), "cap must be none"),
         ("/api/plan", asked(cap=0), "cap must be none"),
         ("/api/read", {"name": "l.csv", "text": "device,seconds\na,-1\n"}, "l.csv"),
-        ("/api/read", {"name": "l.csv", "text": "a" * 10_000_000}, "at most"),
+        ("/api/read", {"name": "l.csv", "text": "a" * 16_000_000}, "at most"),
     ],
 )
 def test_nonsense_is_refused_in_one_sentence(page, path, content, said):

@@ -16,12 +16,12 @@ from sojourn.fleet import Fleet
 from sojourn.report.planner.answer import answer, plan_text
 from sojourn.report.planner.examples import TWO, examples
 from sojourn.report.planner.page import live_page
-from sojourn.report.planner.question import rows_of
+from sojourn.report.planner.question import MOST_ROWS, rows_of
 from sojourn.report.planner.upload import MOST_BYTES, read_upload
 from sojourn.report.web.serving import Serving, limited_body
 from sojourn.report.web.tokens import Token
 
-MOST_QUESTION = 1_000_000  # bytes
+MOST_QUESTION = MOST_ROWS + 1_000_000  # bytes
 MOST_UPLOAD = 2 * MOST_BYTES  # as JSON, where a character may take two
 
 

@@ -2,22 +2,27 @@
 const FleetTable = (() => {
   const { element } = Drawing, $ = id => document.getElementById(id);
   const MOST = 30;  // rows that are shown
+  const MOST_LAW = 200;  // characters of a law that are shown
   const COLUMNS = { name: "name", count: "clients", rate: "tasks per second", law: "law" };
   const LINKS = { uplink_rate: "updates sent per second", downlink_rate: "models received per second" };
   let rows = [], changed = () => {};
 
   const columns = () => ({ ...COLUMNS, ...($("links").checked ? LINKS : {}) });
 
+  const durations = law => `${law.trim().split(/\s+/).length.toLocaleString("en")} durations`;
+
   function input(row, place, key, label) {
     const made = element("input");
-    made.value = row[key] ?? "";
+    const long = key === "law" && String(row[key] ?? "").length > MOST_LAW;  // it stays in the row
+    made.value = long ? "" : row[key] ?? "";
     made.className = key;
     made.disabled = !Source.free;
     made.setAttribute("aria-label", `${label} of group ${place + 1}`);
     made.setAttribute("aria-describedby", "fleet-error");
-    if (key === "law") made.placeholder = "exponential";
+    if (key === "law") made.placeholder = long ? durations(row[key]) : "exponential";
     if (key in LINKS) made.placeholder = "no link";
     made.addEventListener("input", () => {
+      if (key === "law") made.placeholder = "exponential";
       if (made.value.trim() === "") delete row[key];
       else row[key] = made.value;
       changed(true);

@@ -1,10 +1,11 @@
-// The page: reads the controls, asks, and shows the newest answer. An old answer never replaces a newer one, and after
-// a refusal the last answer stays, with the sentence beside the field that it is about.
+// The page: reads the controls, asks, and shows the newest answer. An old answer never replaces a newer one. After a
+// refusal the last answer stays, with the sentence beside the field that it is about; that of another fleet goes away.
 (() => {
   const { number, percent, duration, element, fill, bars } = Drawing, $ = id => document.getElementById(id);
   const FIELDS = ["cap", "concurrency", "sampling", "correction", "time", "fleet", "file", "question"];
   const TYPING = 200;  // milliseconds of quiet after which a typed value counts
   let fleets = [], last = null, steps = { tasks: [], times: [] }, newest = 0, drops = 0, busy = false, again = false, timer = null;
+  let fresh = true;  // the fleet is another one than that of the last answer
 
   const capName = cap => cap === null ? "none" : String(cap);
   const samplingName = name => SETTINGS.samplings[name] ?? name;
@@ -46,6 +47,7 @@
       if (mine === newest && !again) heard(answer);
       connection("");
     } catch (error) {
+      if (fresh) forget();
       connection(`${error.message} To ask once more, change something here.`);
     } finally {
       busy = false;
@@ -60,8 +62,14 @@
   }
 
   function heard(answer) {
-    if (answer.error) return refuse(answer.field, answer.error);
+    if (answer.error) {
+      refuse(answer.field, answer.error);
+      if (fresh) forget();
+      return usable(false);
+    }
     refuse("", "");
+    usable(true);
+    fresh = false;
     last = answer;
     steps = { tasks: answer.tasks_to_try, times: answer.times_to_try };
     slider("tasks-slider", steps.tasks, answer.yours.concurrency, number);
@@ -72,6 +80,17 @@
       $("time").dataset.exact = answer.time;
     }
     show(answer);
+  }
+
+  function usable(whether) {  // the buttons that take the policy, or the recommended one, from the answer
+    for (const one of ["download", "download-recommended", "take"]) $(one).disabled = !whether;
+  }
+
+  function forget() {  // an answer that belongs to another fleet
+    last = null;
+    for (const one of ["answer", "numbers", "notes", "pictures", "by-group", "differs"]) $(one).replaceChildren();
+    $("differs").hidden = $("differs-not").hidden = true;
+    usable(false);
   }
 
   function slider(id, values, value, said) {
@@ -107,9 +126,9 @@
   }
 
   function sentence({ yours, recommended, loss, time }) {
-    const times = number(yours.updates / recommended.updates, 2);
+    const times = number(yours.updates / recommended.updates, 2), many = times === "1" ? "as many" : `${times} times as many`;
     const first = `Your policy brings in ${number(yours.updates)} updates in ${duration(time)}` +
-      (loss.word === "same" ? "." : `, ${times} times as many as the recommended plan.`);
+      (loss.word === "same" ? "." : `, ${many} as the recommended plan.`);
     const idle = ` ${number(yours.idle, 3)} clients are idle on average, ${number(yours.waiting, 3)} tasks wait.`;
     const said = {
       same: " It is the recommended plan.",
@@ -174,16 +193,22 @@
     }
   }
 
+  function refuseFile(sentence) {
+    const before = last ? ` The answer below still belongs to ${JSON.parse($("example").value)}.` : "";
+    refuse("file", `${sentence}${/[.?]$/.test(sentence) ? "" : "."}${before}`);
+    usable(false);
+  }
+
   async function dropped(file) {  // the newest one counts
     if (!file) return;
     const mine = drops += 1;
     if (file.size > SETTINGS.most_bytes) {
       const size = one => `${number(one / 1e6, 3)} MB`;
-      return refuse("file", `a file must have at most ${size(SETTINGS.most_bytes)}, got ${size(file.size)}; leave out rows or columns`);
+      return refuseFile(`a file must have at most ${size(SETTINGS.most_bytes)}, got ${size(file.size)}; leave out rows or columns`);
     }
     const found = await read(file);
     if (mine !== drops) return;  // another fleet has been chosen meanwhile
-    if (found.error) return refuse("file", found.error);
+    if (found.error) return refuseFile(found.error);
     fleets = fleets.filter(one => one.name !== found.name);
     fleets.unshift({ name: found.name, about: found.kind === "log" ? "Fitted to a log." : "", groups: found.groups });
     options($("example"), fleets.map(one => one.name), name => name);
@@ -198,6 +223,7 @@
     $("concurrency").value = "";
     $("time").value = "";
     delete $("time").dataset.exact;
+    fresh = true;
     ask();
   }
 

@@ -15,6 +15,7 @@ from typing import Any
 from sojourn.errors import InvalidInput, SojournError
 from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS, columns_of
+from sojourn.laws.law import Law
 from sojourn.plan import Plan
 from sojourn.plan_text import NAMES, by_power, plan_of
 from sojourn.planning.advice import budget
@@ -32,9 +33,12 @@ MOST_CAP = 20
 LONGEST = 1e10  # seconds: three hundred years
 RATES = 1e-12, 1e12  # per second; beyond them answers stop being numbers
 MOST_TEXT = 200  # characters of a cell
-MOST_LAW = 20_000  # characters of a law, which may list measured durations
+MOST_LAW = 131_072  # characters of a law, as in a cell of a CSV file: it may list 2,000 measured durations
+MOST_ROWS = 15_000_000  # bytes of a fleet's rows: 100 groups with three such laws each
 KEYS = ("groups", "cap", "concurrency", "sampling", "correction", "time", "which")
-KEPT = 64  # fleets, plans and answers that are kept, so that going back costs nothing
+KEPT = 64  # plans and answers that are kept, so that going back costs nothing
+KEPT_ROWS = 16  # fleets that are found again by their rows, which may be long
+KEPT_LAWS = 1000
 
 
 class Refused(InvalidInput):
@@ -126,11 +130,33 @@ def check_fleet(fleet: Fleet) -> None:
                 )
 
 
-@lru_cache(KEPT)
+@lru_cache(KEPT_ROWS)
 def _made(rows: str) -> Fleet:
     """Return the fleet of rows that are written as JSON; the last ones are kept, since a page asks about one often."""
     columns: dict[str, Any] = dict(columns_of(_rows(json.loads(rows))))
+    columns.update({key: list(map(_shared, columns[key])) for key in COLUMNS if key.endswith("law")})
     return Fleet(**columns)
+
+
+@lru_cache(KEPT_LAWS)
+def _shared(law: Law) -> Law:
+    """Return one object for equal laws, so that a fleet that is typed into does not hold long laws many times."""
+    return law
+
+
+def rows_for(fleet: Fleet) -> list[dict[str, Any]]:
+    """Return a fleet as rows; one whose rows the page could not send back is refused."""
+    check_fleet(fleet)
+    rows = rows_of(fleet)
+    size = len(json.dumps(rows, ensure_ascii=False).encode(errors="replace"))
+    if size > MOST_ROWS:
+        raise InvalidInput(
+            f"the page takes fleets of at most {MOST_ROWS / 1e6:g} MB, with the durations that their laws list, got "
+            f"{size / 1e6:.3g} MB; the command sojourn plan takes more"
+        )
+    for _ in _rows(rows):  # cells of a file may be longer than those of a page
+        pass
+    return rows
 
 
 def rows_of(fleet: Fleet) -> list[dict[str, Any]]:
@@ -158,7 +184,10 @@ def _rows(listed: list[Any]) -> Iterator[tuple[str, dict[str, object]]]:
                 raise InvalidInput(f"{where}: unknown column {quoted(key)}; the columns are {', '.join(COLUMNS)}")
             most = MOST_LAW if key.endswith("law") else MOST_TEXT
             if not isinstance(value, str | int | float) or isinstance(value, bool) or len(str(value)) > most:
-                raise InvalidInput(f"{where}: {key} must be a number or a short text, got {quoted(value)}")
+                raise InvalidInput(
+                    f"{where}: {key} must be a number or a text of at most {most:,} characters, got {quoted(value)}; "
+                    "shorten it"
+                )
         yield where, {key: _cell(value) for key, value in row.items() if _cell(value) != ""}
 
 

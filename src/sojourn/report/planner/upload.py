@@ -1,6 +1,7 @@
 """Files that are dropped on the planner page: a fleet file, or a log of durations from which a fleet is fitted."""
 
 import csv
+import json
 import re
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -10,13 +11,15 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.files import read_text, write_text
 from sojourn.fleet import Fleet
 from sojourn.fleet_file import COLUMNS, SECONDS
-from sojourn.report.planner.question import check_fleet, rows_of
+from sojourn.report.planner.question import MOST_ROWS, rows_for
 from sojourn.shown import short
 from sojourn.timing.fit.from_log import fit_log
 from sojourn.values import table, text
 
-MOST_BYTES = 5_000_000
+MOST_BYTES = MOST_ROWS
 FLEET, LOG = "fleet", "log"
+PARQUET = "PAR1"  # first characters of such a file
+TAKES = "the page takes a fleet file (CSV or TOML) or a log of durations (CSV)"
 WORDS = {  # of the command line, and what a page says instead
     r"name the column with (\w+) \(--\w+ NAME\)": r"rename that column to \1",
     r"with --duration NAME": "called duration",
@@ -56,6 +59,7 @@ def _read(name: str, content: str) -> dict[str, Any]:
             "leave out rows or columns"
         )
     shown = short(PurePath(name.replace("\\", "/")).name or "the file", 60)
+    _check_kind(shown, content)
     kind = kind_of(shown, content)
     with TemporaryDirectory(prefix="sojourn-") as folder:
         path = Path(folder) / ("file.toml" if shown.lower().endswith(".toml") else "file.csv")
@@ -64,8 +68,31 @@ def _read(name: str, content: str) -> dict[str, Any]:
             fleet, notes = _fleet(path, kind)
         except SojournError as error:
             raise InvalidInput(on_page(str(error).replace(str(path), shown))) from None
-    check_fleet(fleet)
-    return {"name": shown, "kind": kind, "groups": rows_of(fleet), "notes": notes}
+    return {"name": shown, "kind": kind, "groups": rows_for(fleet), "notes": notes}
+
+
+def _check_kind(name: str, content: str) -> None:
+    """Refuse an empty file, a Parquet file, a plan and other JSON, each by what it is."""
+    if not content.strip("\ufeff \t\r\n"):
+        raise InvalidInput(f"{name}: the file is empty; {TAKES}")
+    if name.lower().endswith(".parquet"):
+        raise InvalidInput(f"a fleet file must end in .csv or .toml, got {name}; rename it or convert it")
+    if content.startswith(PARQUET):
+        raise InvalidInput(f"{name} is a Parquet file; {TAKES}")
+    found = None if name.lower().endswith(".toml") else _json(content)
+    if found is not None:
+        what = "a plan" if {"concurrency", "groups"} <= found.keys() else "JSON"
+        raise InvalidInput(f"{name} is {what}, and no fleet or log; {TAKES}")
+
+
+def _json(content: str) -> dict[str, Any] | None:
+    """Return the table that a text is as JSON; None if it is none."""
+    if not content.lstrip("\ufeff \t\r\n").startswith("{"):
+        return None
+    try:
+        return dict(json.loads(content.lstrip("\ufeff")))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _fleet(path: Path, kind: str) -> tuple[Fleet, list[str]]:
@@ -97,9 +124,11 @@ def kind_of(name: str, content: str) -> str:
 
     >>> kind_of("a.csv", "name,count,rate\n"), kind_of("b.csv", "device,seconds\n"), kind_of("c.toml", "")
     ('fleet', 'log', 'fleet')
+
+    A fleet stays one with semicolons, which its reader then refuses.
     """
     if name.lower().endswith(".toml"):
         return FLEET
     first = content.lstrip("\ufeff \r\n").partition("\n")[0][:10_000]
-    heads = {cell.strip() for cell in next(csv.reader([first]), [])}
-    return FLEET if len(heads & {*COLUMNS, SECONDS}) > 1 else LOG
+    heads = ({cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])} for mark in ",;")
+    return FLEET if any(len(one & {*COLUMNS, SECONDS}) > 1 for one in heads) else LOG
