@@ -37,6 +37,11 @@ def test_what_is_not_a_duration_is_refused_with_examples(text):
         seconds(text)
 
 
+def test_a_duration_with_a_sign_is_told_that_it_is_positive():
+    with pytest.raises(InvalidInput, match=r"time must be a positive number, or a duration such as 90s, .* got '-4s'"):
+        seconds("-4s")
+
+
 def test_a_duration_is_shown_in_the_largest_unit_that_fits():
     assert [shown(value) for value in (59, 60, 3600, 86_400, 1e-3)] == ["59 s", "1 min", "1 h", "1 days", "0.001 s"]
 

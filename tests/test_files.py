@@ -163,6 +163,8 @@ def test_looking_at_a_place_changes_nothing(tmp_path):
         (b"[" * 50_000 + b"]" * 50_000, "nested"),
         (b"[" * 101 + b"]" * 101, "nested more than 100 levels"),
         (b"1" * 5000, "is not valid JSON"),
+        (b"name,count,rate\nfast,5,20\n", r"is a table \(CSV\), not JSON; is it the right file\?$"),
+        (b'{"a": 1,\n "b": 2,\n', "is not valid JSON"),
     ],
 )
 def test_what_is_not_json_gets_one_sentence(tmp_path, content, sentence):

@@ -39,8 +39,9 @@ def seconds(given: str | float, what: str = "time") -> float:
     while at < len(text) or not text:
         part = _PART.match(text, at)
         if part is None or part[2].lower() not in SECONDS:
+            kind = "positive number" if text.startswith("-") else "number"
             raise InvalidInput(
-                f"{what} must be a number, or a duration such as 90s, 1h, 2 days or 1h 30min, got {quoted(given)}"
+                f"{what} must be a {kind}, or a duration such as 90s, 1h, 2 days or 1h 30min, got {quoted(given)}"
                 f"{_meant(text, part)}"
             )
         total, at = total + _number(part[1], given, what) * SECONDS[part[2].lower()], part.end()

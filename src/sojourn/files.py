@@ -156,8 +156,16 @@ def read_json(path: str | Path, what: str = "file", most: int = MOST) -> Any:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:  # numbers with thousands of digits are ValueErrors too
+        if _like_a_table(text):
+            raise UnreadableFile(f"{what} {path} is a table (CSV), not JSON; is it the right file?") from None
         raise UnreadableFile(f"{what} {path} is not valid JSON ({_reason(error)}); is it truncated?") from None
     return _shallow(content, f"{what} {path}")
+
+
+def _like_a_table(text: str) -> bool:
+    """Whether a text looks like a table: rows with as many cells as the first one has names, and no bracket first."""
+    rows = [line.count(",") for line in text.splitlines()[:2]]
+    return len(rows) == 2 and rows[0] == rows[1] > 0 and not text.lstrip().startswith(("{", "["))
 
 
 def read_toml(path: str | Path, what: str = "file", most: int = MOST_TOML) -> dict[str, Any]:

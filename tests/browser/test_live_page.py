@@ -301,6 +301,7 @@ def test_a_real_federation_is_shown_paused_killed_resumed_and_stopped(visit, fed
     page.locator("#answer", has_text=re.compile(r": [1-9][0-9,]+ updates")).wait_for(timeout=1000 * START)
     page.click("#pause")
     page.locator("#state", has_text="paused").wait_for()
+    page.locator("#facts .fact span", has_text="paused").wait_for()  # not "running"
     until(lambda: "paused" in [one["what"] for one in federation.log()], START, "the loop pauses")
     page.click("#pause")
     page.locator("#state", has_text="running").wait_for()

@@ -6,9 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sojourn.cli import live_run
-from sojourn.cli.live_run import _again, _local_file
+from sojourn.cli.live_run import _again, _local_file, _say_policy, _tell
 from sojourn.cli.main import app
 from sojourn.errors import SojournError
+from sojourn.learning.run.config import TrainConfig
 
 
 @pytest.fixture
@@ -61,3 +62,28 @@ def test_the_command_that_goes_on_says_how_the_run_was_run(flags, words):
     shown = _again(_local_file("a", *flags, None, [], None), flags[0], flags[1], 7734)
     assert shown == f"sojourn live local {words} --dashboard 7734"
     assert _again(_local_file("a", *flags, None, [], None), flags[0], flags[1]) == f"sojourn live local {words}"
+
+
+def test_a_plan_without_a_step_size_is_said_to_have_none(tmp_path, capsys):
+    fleet, plan = tmp_path / "fleet.csv", tmp_path / "plan.json"
+    fleet.write_text("name,count,rate\nall,2,5\n")
+    CliRunner().invoke(app, ["plan", str(fleet), "--time", "5s", "--out", str(plan)], catch_exceptions=False)
+    run = TrainConfig(str(fleet), plan=str(plan), time=4.0)
+    _say_policy(run, False, "step_size in [run] sets one, found by")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the plan has no step size: 0.1 is used; step_size in [run] sets one, found by: sojourn tune" in said
+    _say_policy(run.resolved(step_size=0.2), False, "")
+    _say_policy(run, True, "")  # it can no longer be changed
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_comes_without_words_on_what_would_have_been_used(tmp_path, capsys):
+    given = ["live", "local", str(tmp_path / "none.csv"), "--steps", "5", "--out", str(tmp_path / "out")]
+    with pytest.raises(SojournError, match="does not exist"):
+        app(given, standalone_mode=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_server_that_waits_names_a_second_ctrl_c_whatever_stopped_it(capsys):
+    _tell("stopping", {"awaited": 1, "seconds": 5.0})
+    assert capsys.readouterr().err == "waiting 5 s at most for 1 task; a second Ctrl-C ends at once\n"

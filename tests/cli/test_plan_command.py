@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from typer import Exit
 from typer.testing import CliRunner
 
 from sojourn import Fleet, Plan, analyze
@@ -226,6 +227,21 @@ def test_ctrl_c_is_reported(fleet, monkeypatch, capsys):
         run()
     assert end.value.code == 130
     assert "interrupted before the end" in capsys.readouterr().err
+
+
+def test_a_command_that_has_said_how_ctrl_c_ended_it_says_it_alone(fleet, monkeypatch, capsys):
+    def interrupted(*_arguments, **_settings):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise Exit(130) from None
+
+    monkeypatch.setattr("sojourn.planning.bound.search.make_plan", interrupted)
+    monkeypatch.setattr("sys.argv", ["sojourn", "plan", str(fleet), *BOUND, "10"])
+    with pytest.raises(SystemExit) as end:
+        run()
+    assert end.value.code == 130
+    assert "interrupted" not in capsys.readouterr().err
 
 
 def test_chance_in_rare_updates_is_not_taken_for_the_law():

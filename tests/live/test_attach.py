@@ -115,6 +115,8 @@ def test_a_run_that_has_ended_has_its_whole_trace(config, tmp_path):
     assert int((seen.trace.fate == APPLIED).sum()) == 120
     assert [entry["what"] for entry in seen.log][-1] == "ended"
     assert "0 clients, 0 tasks in flight" in seen.line  # although the trace ends with some
+    assert (seen.trace.fate == IN_FLIGHT).any()
+    assert (len(seen.in_flight), seen.clients["in_flight"].sum()) == (0, 0)
     shown = []
     seen.watch(every=0.01, show=lambda one: shown.append(one.updates))
     assert shown == [120]  # there is nothing to wait for

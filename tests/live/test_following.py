@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sojourn.landscape import Landscape
 from sojourn.learning.run.run_config import config_of
 from sojourn.live.believed import Told, filled
 from sojourn.live.chooser import InForce
+from sojourn.live.follower import Follower
 from sojourn.live.planner import Planner, Said
 from sojourn.live.run import LiveRun, Settings, built_for, told_of
 from sojourn.live.serve import open_run
@@ -360,3 +362,10 @@ def test_a_run_without_a_policy_still_follows_its_fleet_when_it_is_resumed(fleet
         assert run.loop.follower is not None
     with open_run(config, replace(file, replan="never"), lambda *_: Pretended(federation), True) as run:
         assert run.loop.follower is None
+
+
+@pytest.mark.parametrize(("label", "who"), [([0, 1, 1], "client 0"), ([0, 0, 1], "2 clients such as 0")])
+def test_a_group_of_one_is_called_a_client(label, who):
+    gone = SimpleNamespace(group=np.array([True, False]), group_ratio=np.array([1.5, 1.0]))
+    said = Follower._said(SimpleNamespace(label=np.array(label)), gone)
+    assert said == f"drift: tasks of {who} take 1.50 times as long"

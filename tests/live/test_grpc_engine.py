@@ -1,6 +1,7 @@
 """The gRPC engine: what travels, in which order, and what is refused."""
 
 import time
+from collections import Counter
 
 import grpc
 import pytest
@@ -23,7 +24,8 @@ from sojourn.errors import InvalidInput
 from sojourn.live.engine import Arrived, Joined, Left, Pulled, Rejected, TaskName, TurnedAway
 from sojourn.live.engines.grpc import calls, service
 from sojourn.live.engines.grpc import federation_pb2 as pb
-from sojourn.live.engines.grpc.wire import MOST_FIELDS
+from sojourn.live.engines.grpc.one_client import Client, Kept
+from sojourn.live.engines.grpc.wire import MOST_FIELDS, to_name
 from sojourn.live.worker import LoopWorker
 
 CODE = grpc.StatusCode
@@ -89,6 +91,17 @@ def test_a_queue_is_served_in_order_and_clients_are_told_what_became_of_updates(
     counts = running.end()
     assert (counts["tasks"], counts["acknowledged"], counts["refused"]) == (5, 4, 1)
     assert ("a", "task 4 was refused: too old") in running.said
+
+
+def test_many_tasks_that_are_refused_for_one_reason_are_one_line():
+    said = []
+    client = Client("a", Doubles(), None, None, Counter(), None, lambda name, words: said.append(words))
+    client._kept = {name: Kept(name, None, 0.0) for name in (TaskName(0, nth, 1) for nth in range(5))}
+    reply = pb.PullReply(refused=[pb.Refusal(name=to_name(TaskName(0, nth, 1)), reason="gone") for nth in range(4)])
+    reply.refused.append(pb.Refusal(name=to_name(TaskName(0, 4, 1)), reason="too old"))
+    client._hear(reply)
+    assert said == ["4 tasks from 0 to 3 were refused: gone", "task 4 was refused: too old"]
+    assert client._counts["refused"] == 5
 
 
 @pytest.mark.parametrize(("prefetch", "most"), [(False, 1), (True, 2)])

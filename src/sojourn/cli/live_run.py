@@ -89,9 +89,9 @@ def server(
     if resume and not overwrite and file.engine == "grpc" and finished(file.out):
         _say_farewell(file, as_json)
         return
-    _say_advised(run)
     told: dict[str, Any] = {"callbacks": callback or [], "made_by": made_by()}
     opened = open_server(run, file, resume, report=_tell, overwrite=overwrite, **told)
+    _say_policy(run, resume, "step_size in [run] sets one, found by")
     say(f"serving {_where(opened, file)}, run in {file.out}", err=True)
     if file.engine == "grpc":
         say(f"tasks go out once {plural(opened.loop.limits.begin_with, 'client')} joined", err=True)
@@ -240,9 +240,9 @@ def _run_here(
     from sojourn.live.local import helped
     from sojourn.live.serve import names_of, open_server
 
-    _say_advised(run)
     with cleaned_up():
         opened = open_server(run, file, resume, names_of(run), _tell, overwrite=overwrite, made_by=made_by())
+        _say_policy(run, resume, "--step-size sets one, found by")
         say(f"waiting for {plural(opened.loop.limits.begin_with, 'client')}, which are starting", err=True)
         clients = nullcontext(lambda: None) if file.engine == "ray" else helped(opened, processes, pace)
         with clients as alive:
@@ -287,11 +287,18 @@ def _say_farewell(file: "ServerFile", as_json: bool) -> None:
         say(f"told: {', '.join(told) or 'nobody asked'}")
 
 
-def _say_advised(config: "TrainConfig") -> None:
+def _say_policy(config: "TrainConfig", resume: bool, way: str) -> None:
+    """Print what is used in place of a plan, or of a plan's step size, if that is missing; once the run is open, so
+    that an error comes alone.
+    """
+    from sojourn.cli.train import say_untuned
     from sojourn.live.serve import advised
 
     if advised(config) is not config:
         say("no plan is given: every client gets a task whenever it is free, correction 1/2", err=True)
+    elif not resume:  # a resumed run keeps its step size
+        given = {key: getattr(config, key) for key in keys()}
+        say_untuned(config, {key: one for key, one in given.items() if one != keys()[key].default}, None, way)
 
 
 def _serve(
@@ -387,7 +394,7 @@ def _tell(what: str, facts: Mapping[str, Any]) -> None:
         say(f"turned away: {facts['who'] or 'somebody'} at {facts['place']}: {facts['reason']}", err=True)
     if what == "stopping" and facts["awaited"]:
         tasks = plural(facts["awaited"], "task")
-        say(f"waiting {facts['seconds']:g} s at most for {tasks}; Ctrl-C again ends at once", err=True)
+        say(f"waiting {facts['seconds']:g} s at most for {tasks}; a second Ctrl-C ends at once", err=True)
     if what == "process ended":
         say(f"! process {facts['process']} of the clients has ended: {facts['said']}", err=True)
     if what in ("callback", "keys"):

@@ -147,9 +147,11 @@ def _forget_output() -> None:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C ended the program: typer turns that into exit code 130 without a message."""
+    """Whether Ctrl-C ended the program: typer turns that into exit code 130 without a message. `from None`
+    hides it: then the command has said how it ended.
+    """
     while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return error is not None
 
 

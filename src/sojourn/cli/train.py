@@ -2,7 +2,7 @@
 
 import shlex
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,7 +103,7 @@ def train(
     if tune:
         configs = _tuned(configs, out, resume, overwrite, between)
     else:
-        _say_untuned(configs[0], given, config)
+        say_untuned(configs[0], given, config)
         say_tuned_for(configs[0], "algorithm" in given)
     told = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
     runs = _runs(configs, out, several, resume, overwrite, [*(callbacks_in(config) if config else []), *told])
@@ -185,7 +185,9 @@ def _tuned(
     return [one.resolved(step_size=found.step_size) for one in configs]
 
 
-def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None) -> None:
+def say_untuned(
+    config: "TrainConfig", given: Mapping[str, Any], path: Path | None, way: str = "--tune chooses one, or"
+) -> None:
     """If the plan has no step size, print which one is used and how to choose a better one."""
     from sojourn.learning.run.build import STEP_SIZE, fleet_and_plan
 
@@ -197,7 +199,7 @@ def _say_untuned(config: "TrainConfig", given: dict[str, Any], path: Path | None
             words += [keys()[key].flag, str(value)]
     fleet = [str(given["fleet"])] if "fleet" in given else []
     again = shlex.join(["sojourn", "tune", *fleet, *words, "--out", "tuned.json"])
-    say(f"the plan has no step size: {STEP_SIZE} is used; --tune chooses one, or: {again}", err=True)
+    say(f"the plan has no step size: {STEP_SIZE} is used; {way}: {again}", err=True)
 
 
 def say_tuned_for(config: "TrainConfig", named: bool) -> None:

@@ -15,6 +15,7 @@ from sojourn.live.folder_view import FolderView, view
 from sojourn.live.seen import RECENT, Seen, frame
 from sojourn.shown import quoted
 from sojourn.trace import APPLIED, FATES, IN_FLIGHT, Trace
+from sojourn.types import Flags
 from sojourn.watched import ENDED, RUNNING
 
 
@@ -109,8 +110,10 @@ class Attached(Seen):
 
     @property
     def in_flight(self) -> Any:
-        """The tasks in flight, now or when the run ended, as a pandas DataFrame: client, when sent, with what model."""
-        mine = self.trace.fate == IN_FLIGHT
+        """The tasks in flight, as a pandas DataFrame: client, when sent, with what model. None once the run has ended;
+        the trace has those of its last moment.
+        """
+        mine = self._in_flight
         columns = {key: getattr(self.trace, key)[mine] for key in ("client", "dispatched_at", "dispatched_step")}
         return frame({**columns, "age": self.time - columns["dispatched_at"]})
 
@@ -122,6 +125,7 @@ class Attached(Seen):
         counts = {
             fate: np.bincount(trace.client[trace.fate == place], minlength=many) for place, fate in enumerate(FATES)
         }
+        counts[FATES[IN_FLIGHT]] = np.bincount(trace.client[self._in_flight], minlength=many)
         stale = np.bincount(trace.client[trace.applied], trace.staleness, many) / np.maximum(counts[FATES[APPLIED]], 1)
         names = [by_number.get(number, "") for number in range(many)]
         there = np.isin(np.arange(many), self.present)
@@ -151,7 +155,12 @@ class Attached(Seen):
         return len(self.present)
 
     def _flying(self) -> int:
-        return 0 if self.state == ENDED else int((self.trace.fate == IN_FLIGHT).sum())
+        return int(self._in_flight.sum())
+
+    @property
+    def _in_flight(self) -> Flags:
+        """Which tasks of the trace are in flight: none once the run has ended."""
+        return np.asarray((self.trace.fate == IN_FLIGHT) & (self.state != ENDED))
 
 
 def attached(place: str | Path | int) -> Attached | AttachedNumbers:

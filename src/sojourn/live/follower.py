@@ -149,7 +149,8 @@ class Follower:
             group = int(np.argmax(np.where(gone.group, np.abs(np.log(gone.group_ratio)), -1.0)))
             first = int(np.flatnonzero(self.label == group)[0])
             many = int((self.label == group).sum())
-            return f"drift: tasks of {many} clients such as {first} take {gone.group_ratio[group]:.2f} times as long"
+            who = f"client {first}" if many == 1 else f"{many} clients such as {first}"
+            return f"drift: tasks of {who} take {gone.group_ratio[group]:.2f} times as long"
         client = int(np.argmax(np.where(gone.client, np.abs(np.log(gone.ratio)), -1.0)))
         return f"drift: tasks of client {client} take {gone.ratio[client]:.2f} times as long"
 

@@ -42,7 +42,7 @@ def test_now_is_right_also_where_more_updates_count_than_are_remembered(live):
     assert now["last"] == MOST_RECENT
 
 
-def test_a_paused_run_has_no_throughput_once_nothing_is_in_flight_although_its_clock_stands_still():
+def test_a_pause_changes_no_number_since_the_clock_of_the_run_stands_still():
     run = Run().happens(10.0, 50)
     state = State(run)
     run.state = "paused"
@@ -52,8 +52,9 @@ def test_a_paused_run_has_no_throughput_once_nothing_is_in_flight_although_its_c
     run.flying = []
     now = state.look()
     assert now["time"] == 10.0
-    assert now["throughput"]["now"] == 0.0
+    assert now["throughput"]["now"] == 5.0
     assert now["throughput"]["whole"] == 5.0
+    assert now["staleness"]["now"] == 4.0
 
 
 def test_the_network_says_who_serves_who_waits_and_who_is_not_there():

@@ -151,8 +151,7 @@ class State:
         promise = seen.plans[-1] if seen.plans else None
         until = seen.time - (BEHIND if self.of.live and seen.state in (RUNNING, PAUSED) else 0.0)
         last = min(MOST_RECENT, max(LAST, 0 if promise is None else promise.concurrency))
-        resting = seen.state == PAUSED and not len(seen.flying)  # its clock stands still
-        flow, stale = (0.0, None) if resting else self._now(seen.time, last)
+        flow, stale = self._now(seen.time, last)
         known = seen.updates is None  # whether single tasks are known
         updates = self._updates if seen.updates is None else seen.updates
         whole = updates / seen.time if seen.time > 0 else None

@@ -37,7 +37,7 @@ const Tables = (() => {
     const lately = about.window === null ? `, last ${whole(now.last)}` : `, last ${about.window} s`, late = over(now) || now.last === null ? "" : lately;
     const shown = [
       [whole(now.updates), "updates", about.ends.updates ? `of ${whole(about.ends.updates)}` : ""],
-      [Charts.duration(now.time), about.live ? (over(now) ? "run time" : "running") : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
+      [Charts.duration(now.time), about.live ? (over(now) ? "run time" : now.state) : "virtual time", about.ends.time ? `of ${Charts.duration(about.ends.time)}` : ""],
       [number(current(now, now.throughput)), `updates per second${late}`, against(now.throughput)],
       [number(current(now, now.staleness)), `mean staleness${late}`, against(now.staleness)],
       [number(now.judged.accuracy), "accuracy", ""],

@@ -67,6 +67,7 @@ class Client:
         self._joining: Any = None  # the server's reply to Join; None = not connected
         self._told: tuple[int, Work] | None = None  # number and work, as the worker knows them
         self._ended = False
+        self._unsaid: list[tuple[int, str]] = []  # refused tasks of which nothing was said yet, and why
         self._broken = "", ""  # what was last said of a broken connection, and why
         self._seen = 0
         self._heard_at = time.monotonic()
@@ -190,13 +191,23 @@ class Client:
             self._counts["acknowledged"] += self._kept.pop(name, None) is not None
         for refusal in reply.refused:
             self._refused(from_name(refusal.name), refusal.reason)
+        self._say_refused()
 
     def _refused(self, name: TaskName, reason: str) -> None:
         if self._kept.pop(name, None) is not None:
             self._counts["refused"] += 1
             self._forgotten.set()
             self._undo(name)
-            self._on_event(self.name, f"task {name.nth} was refused: {reason}")
+            self._unsaid.append((name.nth, reason))
+
+    def _say_refused(self) -> None:
+        """Say which tasks were refused; of many for the same reason, how many."""
+        unsaid, self._unsaid = self._unsaid, []
+        for reason in dict.fromkeys(why for _, why in unsaid):
+            tasks = [nth for nth, why in unsaid if why == reason]
+            one = f"task {tasks[0]} was refused"
+            many = f"{len(tasks)} tasks from {tasks[0]} to {tasks[-1]} were refused"
+            self._on_event(self.name, f"{one if len(tasks) == 1 else many}: {reason}")
 
     async def _push(self) -> None:
         """Send every update that the server does not have, as soon as there is one."""
@@ -215,6 +226,7 @@ class Client:
                     self._refused(kept.name, reply.reason)
                 elif reply.answer == pb.ANSWER_ACKNOWLEDGED:
                     self._counts["acknowledged"] += self._kept.pop(kept.name, None) is not None
+            self._say_refused()
 
     # The work.
 
