@@ -24,7 +24,7 @@ fleet, and if it is larger than 5%:
 A group of five exponential clients that becomes half or twice as fast is noticed after 10 to 20 tasks of each; a single
 exponential one only after some 60, since its times vary as much as they changed; clients that vary by 30% after 3 to 8,
 steady ones after 2 to 4. While nothing changes, a fleet of ten exponential clients has a false alarm about
-once in 7,000 looks, or 1,400 updates of each client, one of a hundred about twice as often. It costs a plan that is
+once in 5,800 looks, or 1,150 updates of each client, one of a hundred once in 3,300 looks. It costs a plan that is
 made of fewer tasks, and often another one that takes it back.
 """
 
