@@ -133,7 +133,7 @@ class Follower:
         if not self.reference.shape.any():
             ready = 2 * int((known.tasks[now.present] >= 0.9 * FIRST).sum()) >= int(now.present.sum()) > 0
             return "the speeds are known now" if ready else None
-        gone = left(known, self.reference, self.label)
+        gone = left(known, self.reference, self.label, ages=now.ages())
         if gone.any:
             return self._said(gone)
         if now.time >= self.planned_at + self.every:
