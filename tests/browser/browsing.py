@@ -10,7 +10,9 @@ import pytest
 from browser.visiting import Visit
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no name leads anywhere
+HERE = ("localhost", "evil.example")  # names that lead to this machine; no other one leads anywhere
+RULES = ", ".join([*(f"MAP {name} 127.0.0.1" for name in HERE), "MAP * ~NOTFOUND", "EXCLUDE 127.0.0.1"])
+ARGUMENTS = ["--no-sandbox", f"--host-resolver-rules={RULES}"]
 
 
 @pytest.fixture(scope="module")  # not of the session: while it is open, its thread can call no asyncio.run

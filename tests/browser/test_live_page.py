@@ -20,6 +20,7 @@ from live.waiting import free_port, until
 from report.live_page.pretended_run import Asked, Run
 from sojourn import Fleet, Plan, Trace
 from sojourn.dashboards import Dashboard, watched_in
+from sojourn.report.web.secure import Gate
 
 START = 120.0  # seconds that a federation may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1]
@@ -274,21 +275,81 @@ def test_the_buttons_ask_what_they_say_by_keyboard_too(visit, watched):
     assert run.controls.asked == ["pause", "go_on", "stop"]
 
 
-def test_another_origin_can_neither_read_nor_control(visit, watched):
+class Site(BaseHTTPRequestHandler):
+    """A site of somebody else, which allows its own scripts everything."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>elsewhere</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def elsewhere():
+    """The address of a site at another port of this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{site.server_port}"
+        site.shutdown()
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """What the gate is asked for, and with which status it answers."""
+    found, gate = [], Gate.__call__
+
+    async def heard(self, scope, receive, send):
+        async def noted(message):
+            if message["type"] == "http.response.start":
+                found.append((scope["method"], scope["path"], message["status"]))
+            await send(message)
+
+        await gate(self, scope, receive, noted)
+
+    monkeypatch.setattr(Gate, "__call__", heard)
+    return found
+
+
+TRIED = """async ([address, token]) => {
+    const headers = {Authorization: `Bearer ${token}`}, body = '{"do": "stop"}';
+    const ask = (path, more) => fetch(address + path, more).then(answer => answer.type, () => "refused");
+    return [await ask("api/events", {headers}), await ask("", {}), await ask("", {mode: "no-cors"}),
+        await ask("api/control", {method: "POST", headers, body}),
+        await ask("api/control", {method: "POST", mode: "no-cors", body})];
+}"""
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "evil.example"])
+def test_another_origin_can_neither_read_nor_control_even_with_the_token(visit, watched, elsewhere, answered, name):
     run, dashboard = watched
-    other = Run().happens(1.0)
-    token = dashboard.token_file.read_text().strip()
-    with Dashboard(other) as stranger:
-        page = visit(stranger.address)
-        visit.expect_errors("Content Security Policy", "CORS", "ERR_FAILED", "violates", "Failed to load", "Refused")
-        tried = """async ([address, token]) => {
-            const headers = {Authorization: `Bearer ${token}`};
-            const ask = (path, more) => fetch(address + path, more).then(() => "answered", () => "refused");
-            return [await ask("api/events", {headers}), await ask("", {mode: "no-cors"}),
-                await ask("api/control", {method: "POST", headers, body: '{"do": "stop"}'})];
-        }"""
-        assert page.evaluate(tried, [dashboard.address, token]) == ["refused"] * 3
+    page = visit(f"http://{elsewhere.replace('127.0.0.1', name)}/")
+    visit.expect_errors("CORS", "ERR_FAILED", "NotSameOrigin", "another machine: http://evil.example")
+    tried = page.evaluate(TRIED, [dashboard.address, dashboard.token_file.read_text().strip()])
+    assert tried == ["refused"] * 5
+    assert {(method, path) for method, path, _ in answered} >= {("GET", "/"), ("POST", "/api/control")}
+    assert {status for *_, status in answered} == {403}
     assert run.controls.asked == []
+
+
+def test_a_strange_name_that_points_to_this_machine_is_not_answered(visit, watched, answered):
+    _, dashboard = watched
+    visit.expect_errors("421", "another machine: http://evil.example", "Opener-Policy")
+    page = visit(dashboard.address.replace("127.0.0.1", "evil.example"))
+    assert "127.0.0.1 alone" in page.inner_text("body")
+    assert {status for *_, status in answered} == {421}
+
+
+def test_who_opens_localhost_comes_to_127_0_0_1(visit, watched):
+    _, dashboard = watched
+    visit.expect_errors("another machine: http://localhost")
+    page = visit(dashboard.address.replace("127.0.0.1", "localhost"))
+    assert page.url == dashboard.address
+    enter(page, dashboard.token_file.read_text().strip())
+    page.locator("#answer", has_text="100 updates").wait_for()
 
 
 @pytest.mark.slow

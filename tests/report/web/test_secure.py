@@ -48,10 +48,9 @@ def expected(said):
     return hmac.new(TOKEN.value.encode(), said.encode(), "sha256").hexdigest()
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_a_server_proves_to_know_the_token_at_its_own_address_and_tells_it_to_nobody(asked, name):
-    answer = asked("GET", f"/api/proof?{NONCE}", {"Host": f"{name}:{PORT}"})
-    assert (answer.status, answer.text.strip()) == (200, expected(f"sojourn {name}:{PORT} {NONCE}"))
+def test_a_server_proves_to_know_the_token_at_its_own_address_and_tells_it_to_nobody(asked):
+    answer = asked("GET", f"/api/proof?{NONCE}", HOST)
+    assert (answer.status, answer.text.strip()) == (200, expected(f"sojourn 127.0.0.1:{PORT} {NONCE}"))
     assert TOKEN.value not in answer.text
     assert "secret" not in asked("GET", f"/secret?{NONCE}", HOST).text
 
@@ -71,13 +70,19 @@ def test_nobody_else_gets_a_proof(asked):
     assert asked("POST", path, {**HOST, "Origin": MINE}).status == 401
 
 
-def test_localhost_is_a_name_of_this_page(asked):
-    assert asked("GET", "/secret", {**RIGHT, "Host": f"localhost:{PORT}"}).status == 200
+def test_who_opens_localhost_is_led_to_127_0_0_1_and_nothing_else_is_answered_there(asked):
+    there = {**RIGHT, "Host": f"localhost:{PORT}"}
+    led = asked("GET", "/", there)
+    assert (led.status, led.headers["location"]) == (307, f"{MINE}/")
+    assert "hello" not in led.text
+    assert asked("GET", "/secret", there).status == 421
+    assert asked("GET", f"/api/proof?{NONCE}", there).status == 421  # which somebody at ::1 would pass on
+    assert asked("POST", "/", {**there, "Origin": f"http://localhost:{PORT}"}).status == 421
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_at_port_80_names_come_without_a_port(name):
-    mine = {**RIGHT, "Host": name, "Origin": f"http://{name}"}
+def test_at_port_80_names_come_without_a_port():
+    mine = {**RIGHT, "Host": "127.0.0.1", "Origin": "http://127.0.0.1"}
+    assert ask(gate(80), "GET", "/", {"Host": "localhost"}).headers["location"] == "http://127.0.0.1:80/"
     assert ask(gate(80), "POST", "/secret", mine).status == 200
     assert ask(gate(80), "POST", "/secret", {**mine, "Origin": "http://evil.example"}).status == 403
     assert ask(gate(80), "GET", "/secret", {**RIGHT, "Host": "evil.example"}).status == 421

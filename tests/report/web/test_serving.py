@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -52,6 +53,36 @@ def test_a_connection_on_which_nothing_is_asked_is_closed_and_one_that_waits_for
                 assert idle.recv(100) == b""
         closed.set()
         assert answer.result(60) == (200, "secret")
+
+
+@pytest.mark.parametrize("drip", [b"", b"a"])
+def test_a_connection_that_never_ends_its_second_question_is_closed_too(monkeypatch, drip):
+    monkeypatch.setattr(connection, "HEAD", 0.5)
+    question = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:"
+    with Serving(app, TOKEN, POLICY) as page:
+        with socket.create_connection(("127.0.0.1", page.port), timeout=0.05) as line:
+            line.sendall(question + f"{page.port}\r\n\r\n".encode())
+            assert until_closed(line, b"hello")
+            line.sendall(question)
+            assert until_closed(line, drip=drip) == b""
+        assert _asked(page.port, "/") == (200, "hello")
+
+
+def until_closed(line, end=None, drip=b""):
+    """Return what comes on a connection until it is closed, or ends so; meanwhile more bytes of a head are sent."""
+    said, until = b"", time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            more = line.recv(4096)
+            said += more
+            if not more or (end and said.endswith(end)):
+                return said
+        except TimeoutError:
+            with suppress(OSError):
+                line.sendall(drip)
+        except ConnectionResetError:
+            return said
+    raise AssertionError(f"it is still open after {said!r}")
 
 
 def test_an_interrupt_while_it_starts_leaves_neither_thread_nor_port(monkeypatch):

@@ -1,6 +1,8 @@
 """Gate: what a request must show before a page on 127.0.0.1 answers it, and what every answer says to the browser.
 
-- Host must be 127.0.0.1 or localhost with this port. A name of a stranger that points to this machine is refused.
+- Host must be 127.0.0.1 with this port. A name of a stranger that points to this machine is refused.
+- Who opens the page at localhost is led to 127.0.0.1, and nothing else is answered there: localhost also means ::1, and
+  whoever listens there at this port could pass a proof on and be sent the token.
 - Origin and Sec-Fetch-Site, where a browser sends them, must be this page's own. A POST needs an Origin.
 - Everything but the empty page needs the token, in the header `Authorization: Bearer TOKEN`. It is no cookie, because
   cookies are shared by all ports of a machine: every other local server would be sent it.
@@ -50,10 +52,8 @@ class Gate:
     def __init__(self, app: App, port: int, token: Token, policy: str, is_open: Iterable[str] = OPEN) -> None:
         self._app, self._token, self._keeper = app, token, Doorkeeper(token)
         self._open = frozenset([*is_open, PROOF])
-        names = [f"127.0.0.1:{port}", f"localhost:{port}"]
-        if port == HTTP:  # which browsers leave out
-            names += ["127.0.0.1", "localhost"]
-        self._hosts = {name.encode() for name in names}
+        self._hosts, self._other = _at("127.0.0.1", port), _at("localhost", port)
+        self._home = f"http://127.0.0.1:{port}/".encode()
         self._headers = [
             (b"content-security-policy", policy.encode()),
             (b"x-frame-options", b"DENY"),
@@ -81,6 +81,8 @@ class Gate:
         """Return status, sentence and headers with which to refuse a request, or None."""
         found = _headers(scope)
         host = found.get(b"host", b"")
+        if host in self._other and scope["path"] == "/" and scope["method"] in READS:
+            return 307, "this page is at 127.0.0.1", [(b"location", self._home)]
         if host not in self._hosts:
             return 421, "this page is served to 127.0.0.1 alone, under the port it was given", []
         if found.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
@@ -126,6 +128,11 @@ class Gate:
         headers = [(b"content-type", b"text/plain; charset=utf-8"), length, (b"connection", b"close"), *more]
         await self._with_headers(send)({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+def _at(name: str, port: int) -> set[bytes]:
+    """Return what the header Host says at a port of a machine; browsers leave out port 80."""
+    return {f"{name}:{port}".encode(), *([name.encode()] if port == HTTP else [])}
 
 
 def _headers(scope: Message) -> dict[bytes, bytes]:
