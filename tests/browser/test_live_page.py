@@ -13,7 +13,7 @@ from threading import Thread
 from typing import ClassVar
 
 import pytest
-from reading import faults
+from reading import cut_off, faint_text, faults
 
 import sojourn
 from live.waiting import free_port, until
@@ -321,6 +321,43 @@ TRIED = """async ([address, token]) => {
         await ask("api/control", {method: "POST", headers, body}),
         await ask("api/control", {method: "POST", mode: "no-cors", body})];
 }"""
+
+
+SHADES = """() => [...document.querySelectorAll("canvas")].map(one => {
+    const pixels = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
+    let darkest = 255, sum = 0, many = 0;
+    for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] === 255) {
+        const shade = (pixels[at] + pixels[at + 1] + pixels[at + 2]) / 3;
+        darkest = Math.min(darkest, shade), sum += shade, many += 1;
+    }
+    return one.id === "network" ? sum / many : darkest;
+})"""  # of 255: the network as a whole, since it has a ground, and the text of charts
+
+
+def is_dark(page):
+    network, *charts = page.evaluate(SHADES)
+    return network < 100 and len(charts) == 4 and min(charts) > 60
+
+
+def test_on_paper_a_dark_page_is_light_and_whole(visit):
+    run = Run().happens(20.0, 100)
+    run.log = [{"at": float(at), "what": "refused", "client": 0, "reason": f"reason {at}"} for at in range(40)]
+    with Dashboard(run) as dashboard:
+        page = visit(dashboard.address, dark=True)
+        enter(page, dashboard.token_file.read_text().strip())
+        page.locator("#events", has_text="reason 39").wait_for()
+        assert is_dark(page)
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        until(lambda: max(page.evaluate(SHADES)[1:]) < 60, START, "the text of charts is dark")
+        assert page.evaluate(SHADES)[0] > 150  # the network's ground is light
+        assert faint_text(page) == []
+        assert cut_off(page) == []
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        until(lambda: is_dark(page), START, "the page is dark again")
+        assert page.evaluate("document.documentElement.dataset.theme") is None
+        visit.end()
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "evil.example"])

@@ -9,7 +9,8 @@ from sojourn import Fleet, Plan, simulate
 from sojourn.errors import SojournError
 from sojourn.experiments.results import Run
 from sojourn.learning.run.metrics import NEEDED
-from sojourn.report.page.of_run import part_of_run
+from sojourn.report.page import of_run
+from sojourn.report.page.of_run import count_events, part_of_run
 from sojourn.report.page.write import parts_of
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(2, 1.0))
@@ -87,3 +88,26 @@ def test_a_pipe_is_no_file_to_report(tmp_path):
     os.rename(tmp_path / "waits.json", tmp_path / "config.json")
     with pytest.raises(SojournError, match="is nothing that can be reported"):
         parts_of(tmp_path)
+
+
+def test_every_line_of_a_long_log_is_counted_the_newest_too(tmp_path):
+    old, new = tmp_path / "log.jsonl.1", tmp_path / "log.jsonl"
+    old.write_text('{"at": 1.8e9, "what": "joined", "client": "a"}\n' * 250_000)
+    new.write_text('{"at": 1.9e9, "what": "lost", "reason": "gone"}\n{"at": 1.9e9, "what": "jo')
+    counts, since = count_events([old, new])
+    assert counts == {("joined", ""): 250_000, ("lost", "gone"): 1}
+    assert since.startswith("2027-01-15")
+
+
+def test_reasons_without_end_are_counted_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(of_run, "MOST_REASONS", 2)
+    (tmp_path / "log").write_text("".join(f'{{"what": "refused", "reason": "{n}"}}\n' for n in [0, 1, 2, 3, 0]))
+    assert count_events([tmp_path / "log"])[0] == {
+        ("refused", "0"): 2, ("refused", "1"): 1, ("refused", "other reasons"): 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ["[]", "3", '"what"', "{", "[" * 100_000, '{"at": 1}'])
+def test_a_line_of_a_log_that_says_nothing_is_not_counted(tmp_path, line):
+    (tmp_path / "log").write_text(f'{line}\n{{"at": 1e400, "what": "joined"}}\n')
+    assert count_events([tmp_path / "log"]) == ({("joined", ""): 1}, "")

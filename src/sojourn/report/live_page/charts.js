@@ -56,10 +56,10 @@ const Charts = (() => {
     canvas.setAttribute("aria-label", `${made.title} over time${newest}`);
   }
 
-  function again() {  // with the colours of the other theme
+  function again(wide) {  // with the colours of now, and as wide as their places, if nothing else is asked for
     for (const made of charts.values()) {
       made.chart.destroy();
-      const width = Math.max(240, made.place.clientWidth);
+      const width = wide || Math.max(240, made.place.clientWidth);
       made.chart = new uPlot(options(made.title, made.lines, made.range, width), made.data, made.place);
       tell(made);
     }

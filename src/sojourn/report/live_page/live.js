@@ -3,7 +3,7 @@
 // is sent to nobody who has not proved to know it. Without a connection it is kept in memory alone: a page that is loaded
 // then may come from somebody else.
 (() => {
-  const $ = id => document.getElementById(id), KEY = "sojourn-token";
+  const $ = id => document.getElementById(id), KEY = "sojourn-token", PAPER = 330;  // pixels of a chart on paper
   const pages = { about: null, now: null, over: false };
   let token = null, tries = 0, reading = null, timer = null;
   try { token = sessionStorage.getItem(KEY); } catch { /* kept in memory alone */ }
@@ -185,6 +185,20 @@
   const again = () => { Charts.again(); Network.again(); };
   $("theme").addEventListener("click", again);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  // Paper is light, and two charts share its width. A canvas keeps what was drawn, so it is drawn anew for the paper.
+  const root = document.documentElement;
+  let theme = null;
+  addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+    Charts.again(PAPER);
+    Network.again();
+  });
+  addEventListener("afterprint", () => {
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    again();
+  });
   if (token) connect();
   else door("");
 })();

@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,8 @@ OVER = {"received": "updates received", "time": "time (seconds)", "gradients": "
 BAD = ("left", "lost", "dropped", "refused", "expelled", "callback", "no plan", "plan", "plan kept", "early stop")
 """Events of a log that a reader wants to know of."""
 LENGTH = ("steps", "time", "trace")  # one of these keys says how long a run is
-MOST_LOG = 200_000  # lines of a log that are read
+MOST_REASONS = 10_000  # kinds of events that are told apart; clients choose some of the words
+OTHER = "other reasons"
 
 
 def part_of_run(
@@ -172,29 +173,39 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> list[Shown]:
 
 def _events(folder: Path) -> list[Section]:
     """Return what the log of a live run says: what happened how often, and why."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for name in ("log.jsonl.1", "log.jsonl"):
-        path = folder / name
-        if path.is_file() and not path.is_symlink():
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                for _, line in zip(range(MOST_LOG), lines, strict=False):
-                    counts.update(_event(line))
+    logs = [folder / "log.jsonl.1", folder / "log.jsonl"]
+    counts, since = count_events([path for path in logs if path.is_file() and not path.is_symlink()])
     if not counts:
         return []
-    rows = [[what, reason, many] for (what, reason), many in counts.most_common(40)]
-    section = Section(
-        "What happened meanwhile", tables=[table("Events of the log", ["event", "reason", "times"], rows)]
-    )
-    return [section]
+    rows = [[what, reason, f"{many:,}"] for (what, reason), many in counts.most_common(40)]
+    caption = "Events of the log" + (f" since {since}" if since else "")  # it is turned over when it grows large
+    return [Section("What happened meanwhile", tables=[table(caption, ["event", "reason", "times"], rows)])]
 
 
-def _event(line: str) -> list[tuple[str, str]]:
+def count_events(logs: Iterable[Path]) -> tuple[Counter[tuple[str, str]], str]:
+    """Return how often each event happened for each reason, in all lines of these files, and when they begin."""
+    counts: Counter[tuple[str, str]] = Counter()
+    since = None
+    for path in logs:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                found = _event(line)
+                if found is not None:
+                    what = str(found["what"])
+                    reason = str(found.get("reason", "")) if what in BAD else ""
+                    many = len(counts) >= MOST_REASONS and (what, reason) not in counts
+                    counts[what, OTHER if many else reason] += 1
+                    since = found.get("at") if since is None else since
+    return counts, _minute(since)
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """Return what happened; None for a line that was written in part."""
     try:
         found = json.loads(line)
-        what = str(found["what"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
-    return [(what, str(found.get("reason", "")) if what in BAD else "")]
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "what" in found else None
 
 
 def _provenance(run: Run, folder: Path, live: bool) -> Section:
@@ -233,7 +244,15 @@ def _provenance(run: Run, folder: Path, live: bool) -> Section:
 
 
 def _date(path: Path) -> str:
-    return datetime.fromtimestamp(path.stat().st_mtime).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return _minute(path.stat().st_mtime)
+
+
+def _minute(at: Any) -> str:
+    """Return a time to the minute, or nothing if it is none."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""
 
 
 def command(config: Mapping[str, Any]) -> str:
