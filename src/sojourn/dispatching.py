@@ -90,6 +90,11 @@ class DispatcherKind:
         """Whether it gathers updates or cancels tasks by their number, so that the method must use every update."""
         return False
 
+    @property
+    def supersedes(self) -> bool:
+        """Whether an update that has come back may be replaced by a newer one of its client, and not be used."""
+        return False
+
     def batch(self, concurrency: int) -> int:
         """Return how many updates wait for each other before new tasks are sent; 0 = none do."""
         return 0

@@ -22,7 +22,7 @@ from sojourn.algorithms import (
     Ringmaster,
     Setting,
 )
-from sojourn.laws.law import Law
+from sojourn.laws.law import EXPONENTIAL, Law
 from sojourn.learning.algorithms.fedfix import windows
 from sojourn.learning.wrappers import Sign, TopK
 from sojourn.plan import Plan
@@ -197,6 +197,19 @@ def test_the_windows_of_a_random_time_are_those_of_its_draws(law):
     assert (steps is None) == (law != "exponential")
     if steps is not None:
         assert steps == pytest.approx(np.ceil(rng.gamma(3, size=200_000) / 0.7).mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_windows_far_shorter_than_a_task_are_counted_to_the_end(steps):
+    for reach in (1e-3, 1e-5, 1e-7):  # the mean of the next whole number above T / reach, T a sum of exponentials
+        assert windows(EXPONENTIAL, steps, reach) == pytest.approx(steps / reach + 0.5, rel=1e-11, abs=reach)
+
+
+@pytest.mark.parametrize("law", ["lognormal(sigma=3)", "hyperexponential(scv=50)", "weibull(shape=0.3)"])
+@pytest.mark.parametrize("reach", [0.5, 0.01, 1e-4])
+def test_a_task_takes_its_time_over_dt_in_windows_and_less_than_one_more(law, reach):
+    mean = windows(Law.parse(law), 1, reach)
+    assert 1 / reach < mean < 1 / reach + 1
 
 
 def test_where_the_windows_are_not_known_they_are_counted():

@@ -11,7 +11,6 @@ from sojourn.learning.algorithms.base import Algorithm, Sent, Setting
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.server import Server
 from sojourn.learning.replay.timeline import Ended
-from sojourn.learning.wrappers.wrapped import missed
 from sojourn.live.remembering import draws_in_secret, mark_after
 
 MEMORIES, HIDDEN = "memories", "hidden"
@@ -30,10 +29,6 @@ class LiveServer(Server):
         """Client and step of every update whose client had begun again with an empty memory; a replay does the same."""
         self.unlike: list[list[int]] = []
         """Client and step of every update whose client remembered something else, which no replay can repeat."""
-
-    def missed(self, client: int) -> None:
-        """Take note of an update that has come and is not used."""
-        self.state = missed(self.algorithm, self.state, client)
 
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update; where there is noise, the server's own is drawn in secret, and no loss is looked at."""

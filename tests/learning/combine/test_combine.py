@@ -49,6 +49,11 @@ def test_combinations_by_hand(text, expected):
     assert of(text, FIVE) == pytest.approx(expected)
 
 
+def test_28_percent_of_25_numbers_are_seven_at_either_end():
+    numbers = [[float(number**2)] for number in range(25)]
+    assert of("trimmed(share=0.28)", numbers) == pytest.approx([sum(n**2 for n in range(7, 18)) / 11])
+
+
 def test_the_median_of_an_even_number_and_the_trimming_of_few():
     assert of("median", FIVE[:4]) == [2.5, 3.5]
     assert of("trimmed(share=0.25)", FIVE[:4]) == [2.5, 3.5]

@@ -1,6 +1,7 @@
 """Each compressor by itself: it is unbiased or contracts, it counts its bits, and large options change nothing."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -36,9 +37,13 @@ def square(x):
 def test_topk_leaves_out_at_most_its_part_of_the_square(values, share):
     v, one = tensor(values), TopK(share=share)
     c = one.compressed(v)
-    many = math.ceil(share * v.numel())
+    many = math.ceil(Fraction(str(share)) * v.numel())
     assert int((c != 0).sum()) <= many
     assert square(v - c) <= (1 - many / v.numel()) * square(v) * (1 + 1e-12) + 1e-300
+
+
+def test_seven_percent_of_a_hundred_numbers_are_seven():
+    assert [TopK(share=share).many(100) for share in (0.07, 0.14, 0.28, 0.55, 0.001, 0.071)] == [7, 14, 28, 55, 1, 8]
 
 
 @given(vectors)

@@ -2,15 +2,18 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from small_runs import simulated
+from small_runs import FLEET, simulated, with_law
 from sojourn import InvalidInput
 from sojourn.learning.algorithms.fedbuff import FedBuff
+from sojourn.learning.algorithms.fedcompass import FedCompass
 from sojourn.learning.replay.local import Local, Update
+from sojourn.learning.replay.timeline import superseded
 from sojourn.learning.run.build import check
 from sojourn.learning.run.config import TrainConfig
 from sojourn.learning.wrappers import Gaussian, TopK
@@ -131,6 +134,23 @@ def test_epsilon_of_a_run_is_over_each_client_s_own_updates(at):
 
 
 @pytest.mark.parametrize("at", ["client", "server"])
+def test_updates_that_were_replaced_before_they_were_used_count_where_the_adversary_has_seen_them(at):
+    pytest.importorskip("dp_accounting")
+    one = Gaussian(clip=1.0, noise=4.0, at=at)
+    fleet = with_law(FLEET, "lognormal(sigma=1.5)")
+    case = simulated(one(FedCompass(slack=1.1)), Local(step_size=0.1, steps=6), fleet=fleet, steps=120)
+    counts = case.trace.applied | (superseded(case.trace) if at == "client" else False)
+    most = int(np.bincount(case.trace.client[counts]).max())
+    assert superseded(case.trace).sum() > 10
+    run, resumed = case.replay(), case.replay()
+    run.advance(case.steps // 2)
+    resumed.restore(run.snapshot())
+    resumed.advance(case.steps)
+    epsilon = dict(zip(resumed.columns, resumed.measures, strict=True))["epsilon"]
+    assert epsilon == pytest.approx(closed_form(2.0 / math.sqrt(most), 1e-5), rel=1e-8)
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
 def test_updates_beyond_the_budget_are_refused_and_tell_nothing(at):
     pytest.importorskip("dp_accounting")
     one = Gaussian(clip=1.0, noise=4.0, at=at, budget=6.0)
@@ -208,7 +228,7 @@ COUNTING = [
     "malenia(restart=stop)",
     "ringmaster(stops=true)",
 ]
-OTHERS = ["asgrad", "fedbuff(size=3)", "fedavg", "fedfix", "fedcompass", "rennala(size=3)", "favano"]
+OTHERS = ["asgrad", "fedbuff(size=3)", "fedavg", "fedfix", "rennala(size=3)", "favano"]
 
 
 def tried(tmp_path, algorithm, wrap):
@@ -231,6 +251,14 @@ def test_a_budget_is_refused_where_the_dispatcher_counts_updates(tmp_path, algor
 def test_a_budget_is_taken_where_the_method_acts_by_itself_or_when_time_is_up(tmp_path, algorithm):
     pytest.importorskip("dp_accounting")
     tried(tmp_path, algorithm, "gaussian(noise=4, budget=6)")
+
+
+def test_a_budget_is_refused_where_clients_spend_on_updates_that_are_replaced(tmp_path):
+    pytest.importorskip("dp_accounting")
+    with pytest.raises(InvalidInput, match="got budget 6 with fedcompass, whose dispatcher is groups; leave budget"):
+        tried(tmp_path, "fedcompass", "gaussian(noise=4, budget=6)")
+    tried(tmp_path, "fedcompass", "gaussian(noise=4, budget=6, at=server)")
+    tried(tmp_path, "fedcompass", "gaussian(noise=4)")
 
 
 def test_a_budget_that_allows_no_update_is_refused_with_the_epsilon_of_one_and_enough_noise():

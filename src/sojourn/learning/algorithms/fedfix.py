@@ -28,6 +28,7 @@ clients updates", JMLR 2023, arXiv 2206.10189.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
 
@@ -44,10 +45,11 @@ from sojourn.learning.replay.server_step import ServerMemory, ServerStep
 from sojourn.learning.storable import storable
 from sojourn.plan import Plan
 from sojourn.scenario import Dispatcher, Scenario
+from sojourn.types import Floats
 
 FORMS, WEIGHTS = ("fix", "async", "buffered"), ("unbiased", "identical")
 DETERMINISTIC = Law("deterministic")
-LONGEST = 2**20  # windows that a task may take before its mean number of windows is cut off
+MANY = 2**14  # windows that are added up one by one; beyond, where they are short beside the time, by an integral
 
 
 @storable("fedfix.state")
@@ -177,10 +179,12 @@ class FedFix(Standard):
         return state._replace(params=params, version=state.version + 1, memory=memory, total=None, arrived=0)
 
 
+@lru_cache(maxsize=4096)
 def windows(law: Law, steps: int, reach: float) -> float | None:
     """Return the mean number of windows that a task of so many steps takes; None = not known.
 
     `reach` is the length of a window in mean service times. The mean of ceil(T / dt) is the sum over k of P(T > k dt).
+    From k = K on, this is the mean of max(0, T / dt - K), and half of P(T > K dt), for a window that is short beside T.
 
     >>> windows(DETERMINISTIC, 1, 0.4), windows(DETERMINISTIC, 3, 0.3)
     (3.0, 10.0)
@@ -191,14 +195,28 @@ def windows(law: Law, steps: int, reach: float) -> float | None:
         return float(np.ceil(steps / reach - 1e-9))
     if steps > 1 and law != EXPONENTIAL:
         return None
-    from scipy.special import gammaincc
-
     mean, first, many = 1.0, 1, 256  # every task lasts longer than no time
-    while first < LONGEST:
+    while first < MANY:
         at = np.arange(first, first + many, dtype=np.float64) * reach
-        beyond = gammaincc(steps, at) if law == EXPONENTIAL else np.exp(law.kind.log_survival(at))
+        beyond, _ = beyond_and_left(law, steps, at)
         mean += float(beyond.sum())
         if beyond[-1] < 1e-12:
-            break
+            return mean
         first, many = first + many, 2 * many
-    return mean
+    beyond, left = beyond_and_left(law, steps, np.array([first * reach]))
+    return mean + float(left[0]) / reach + float(beyond[0]) / 2
+
+
+def beyond_and_left(law: Law, steps: int, at: Floats) -> tuple[Floats, Floats]:
+    """Return P(T > t) and the mean of max(0, T - t), for a task of one step, or of several exponential ones.
+
+    >>> [float(found[0].round(4)) for found in beyond_and_left(EXPONENTIAL, 2, np.array([0.0]))]
+    [1.0, 2.0]
+    """
+    if law == EXPONENTIAL:
+        from scipy.special import gammaincc
+
+        beyond = gammaincc(steps, at)
+        return beyond, steps * gammaincc(steps + 1, at) - at * beyond
+    beyond = np.exp(law.kind.log_survival(at))
+    return beyond, beyond * (law.kind.mean_beyond(at) - at)

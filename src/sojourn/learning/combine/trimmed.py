@@ -15,6 +15,8 @@ from torch import Tensor
 from sojourn.errors import InvalidInput
 from sojourn.learning.combine.base import Each
 
+ROUNDING = 1e-9  # a share such as 0.28 of 25 is not a whole number in floating point
+
 
 @dataclass(frozen=True)
 class Trimmed(Each):
@@ -32,7 +34,7 @@ class Trimmed(Each):
         return self._left_out(many) == 0
 
     def _left_out(self, many: int) -> int:
-        return min(ceil(self.share * many), (many - 1) // 2)
+        return min(ceil(self.share * many - ROUNDING), (many - 1) // 2)
 
     def combined(self, held: tuple[Tensor, ...], many: int, last: Tensor | None) -> tuple[Tensor, float]:
         """Return the trimmed mean; of one or two updates, which leave nothing to trim, the mean."""

@@ -181,6 +181,7 @@ class Replay(Server):
             self.tally.unused += begun
         if task.superseded:
             self.tally.bits_up += self.last_bits
+            self.missed(task.name[0])
 
     def _memory(self, task: Ended) -> Any:
         """Return what the client of a task remembers: nothing if it had been started again before this one."""

@@ -19,7 +19,7 @@ from sojourn.learning.algorithms.base import Algorithm, Arrival, Info, Sent, Set
 from sojourn.learning.replay.local import Update
 from sojourn.learning.replay.timeline import Ended, Name
 from sojourn.learning.storable import check, storable
-from sojourn.learning.wrappers.wrapped import columns_of, measures_of
+from sojourn.learning.wrappers.wrapped import columns_of, measures_of, missed
 
 STATS_SHARE = 0.1  # weight of a client's statistics in the server's, each time it sends them
 
@@ -118,6 +118,10 @@ class Server:
     def steps_for(self, client: int) -> int | None:
         """Return the local steps of the client's next task, if the algorithm sets them; otherwise None."""
         return self.algorithm.local_steps(self.state, client) if self.algorithm.sets_steps else None
+
+    def missed(self, client: int) -> None:
+        """Take note of an update that has come and is not used."""
+        self.state = missed(self.algorithm, self.state, client)
 
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update of a task; `sent` is what the task carried."""

@@ -179,13 +179,21 @@ class Gaussian(Wrapper):
         return update.with_vector(private, update.bits if self.noise == 0 else None)._replace(clipped=far.double())
 
     def check_timing(self, method: str, dispatcher: Dispatcher) -> None:
-        """A dispatcher that counts updates would go on where the method has not, because some were refused."""
+        """A dispatcher that counts updates would go on where the method has not, because some were refused. Updates
+        that are replaced before they are used are not computed in a simulation, so clients would not count them.
+        """
         if self.budget is not None and dispatcher.kind.counts_updates:
             raise InvalidInput(
                 f"gaussian: a budget must not be given where a dispatcher gathers updates or cancels tasks by their "
                 f"number, because updates beyond it are refused; got budget {self.budget:g} with {method}, whose "
                 f"dispatcher is {dispatcher.kind.name}; leave budget out and read epsilon in the run, or use another "
                 "method"
+            )
+        if self.remembers and dispatcher.kind.supersedes:
+            raise InvalidInput(
+                f"gaussian: a budget must not be given with at=client where updates may be replaced before they are "
+                f"used, because clients spend on those too; got budget {self.budget:g} with {method}, whose dispatcher "
+                f"is {dispatcher.kind.name}; leave budget out and read epsilon in the run, or write at=server"
             )
 
     def check_live(self) -> None:

@@ -22,6 +22,8 @@ from sojourn.learning.replay.local import Update
 from sojourn.learning.wrappers.base import FLOAT, Wrapper, besides, packed
 from sojourn.learning.wrappers.feedback import Residual, corrected, left_out
 
+ROUNDING = 1e-9  # a share such as 0.07 of 100 is not a whole number in floating point
+
 
 @dataclass(frozen=True)
 class TopK(Wrapper):
@@ -52,7 +54,7 @@ class TopK(Wrapper):
 
     def many(self, size: int) -> int:
         """Return how many of `size` numbers are sent (k)."""
-        return min(size, max(1, ceil(self.share * size)))
+        return min(size, max(1, ceil(self.share * size - ROUNDING)))
 
     def compressed(self, vector: Tensor) -> Tensor:
         """Return the vector with all but the largest numbers set to zero."""

@@ -266,6 +266,7 @@ class Groups(Conducted):
 
     name = "groups"
     not_live = "plans when groups of clients return, and a live server acts on arrivals alone"
+    supersedes = True
 
     least: int = 1
     """Fewest local steps of a task."""
