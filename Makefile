@@ -30,6 +30,7 @@ $(READY): pyproject.toml papers/queuing_dynamics/pyproject.toml constraints.txt
 
 $(BENCH_READY): $(READY) benchmarks/requirements.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps line-solver==3.0.8  # its mva alone is called, which needs no websockets
 	@touch $@
 
 $(KERNELS_READY): $(READY)
