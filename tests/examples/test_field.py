@@ -280,20 +280,25 @@ def test_a_shorter_run_has_a_shorter_time_on_the_same_fleet(example):
     assert part.time == pytest.approx(whole.time / 10)
 
 
-@pytest.mark.slow
-def test_a_method_of_ones_own_gets_its_row_beside_the_others(tmp_path):
-    words = [sys.executable, str(EXAMPLE), "enter", "area:Area", "quadratic-mild", "--gradients", "400"]
-    paths = os.pathsep.join([str(HOME / "examples" / "extending"), str(HOME / "src")])
+def entered_alone(home, *words):
+    """What the command prints in a process of its own, which finds AREA and the modules of a folder."""
+    paths = os.pathsep.join([str(home), str(HOME / "examples" / "extending"), str(HOME / "src")])
     done = subprocess.run(
-        [*words, "--jobs", "1", "--out", str(tmp_path)],
+        [sys.executable, str(EXAMPLE), "enter", *words, "--jobs", "1", "--out", str(home)],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "| area:Area |" in done.stdout
-    assert "| ringmaster |" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_method_of_ones_own_gets_its_row_beside_the_others(tmp_path):
+    shown = entered_alone(tmp_path, "area:Area", "quadratic-mild", "--gradients", "400")
+    assert "| area:Area |" in shown
+    assert "| ringmaster |" in shown
 
 
 @pytest.fixture
@@ -347,3 +352,24 @@ def test_the_field_grows_by_entries_and_trains_nothing_twice(asked, tmp_path):
     collect(asked("quadratic-mild"))
     assert before.items() <= written(tmp_path).items()
     assert load(tmp_path / "results")["quadratic-mild-natural"].keys() == {"ringmaster", "rennala"}
+
+
+@pytest.mark.slow
+def test_a_method_that_was_edited_is_trained_anew_and_its_old_runs_stay(tmp_path):
+    source = """
+import torch
+from area import Area
+
+class Mine(Area):
+    def apply(self, state, arrival):
+        after, info = super().apply(state, arrival)
+        return after._replace(params=torch.lerp(state.params, after.params, {})), info
+"""
+    rows, runs = [], []
+    for share in (1.0, 0.25, 1.0):
+        (tmp_path / "edited_method.py").write_text(source.format(share))
+        shown = entered_alone(tmp_path, "edited_method:Mine", "quadratic-mild", "--gradients", "80")
+        rows += [line for line in shown.splitlines() if line.startswith("| edited_method:Mine")]
+        runs.append(written(tmp_path))
+    assert rows[0] == rows[2] != rows[1]
+    assert runs[0].items() < runs[1].items() == runs[2].items()
