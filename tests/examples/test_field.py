@@ -192,6 +192,13 @@ def test_the_page_judges_claims_about_time_and_about_data_that_is_alike_by_its_t
     assert sorted(there) == [False, True, True, True, True, True]
 
 
+def test_the_page_begins_with_ten_sentences(example):
+    text = PAGE.read_text("utf-8")
+    section = text.partition("## What wins where\n")[2].partition("\n## ")[0]
+    points = re.split(r"^\d+\. ", section, flags=re.MULTILINE)[1:]
+    assert [len(re.findall(r"[.!?](?:\s|$)", point)) for point in points] == [1] * 10
+
+
 def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
     from cells import cells
     from entries import ENTRIES
