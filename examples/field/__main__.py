@@ -1,5 +1,6 @@
 """The whole field under one clock: every method in every cell, tuned by the same number of trials.
 
+    python examples/field all                            all of docs/field.md: train, collect, report; again: go on
     python examples/field cells                          list the cells and the methods
     python examples/field train digits --jobs 2          train the cells with this word; again: go on
     python examples/field collect                        from the runs to docs/results/field
@@ -16,11 +17,13 @@ from pathlib import Path
 for _key in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_key, "1")  # one process per core, one thread each
 
+STAGES = {name: name for name in ("cells", "train", "collect", "report", "enter")} | {"all": "everything"}
+
 
 def main() -> None:
     """Run one stage."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=["cells", "train", "collect", "report", "enter"])
+    parser.add_argument("stage", choices=STAGES)
     parser.add_argument("words", nargs="*", help="words that choose cells; for enter, the method first")
     parser.add_argument("--out", type=Path, default=Path("local/field"), help="folder of the runs")
     parser.add_argument("--results", type=Path, default=_results(), help="folder of the committed files")
@@ -32,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     import stages
 
-    getattr(stages, arguments.stage)(arguments)
+    getattr(stages, STAGES[arguments.stage])(arguments)
 
 
 def _results() -> Path:

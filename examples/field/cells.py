@@ -62,7 +62,9 @@ WORKS = {
         more=(("augment", "crop-flip"), ("precision", "bf16"), ("device", "auto"), ("evaluate_every", 10**9)),
     ),
 }
-DEALT = {"random": "classes(k={k})", "by speed": "by-speed(k={own}, slow={slow}, alone=3)"}
+DIFFERENT = {"random": "classes(k={k})", "by speed": "by-speed(k={own}, slow={slow}, alone=3)"}
+ALIKE = "iid"
+DEALT = {**DIFFERENT, ALIKE: "iid"}
 FLEETS = ("mild", "10:1", "heavy-tailed")
 
 
@@ -73,7 +75,9 @@ class Cell:
     problem: str
     fleet_name: str
     dealt: str
-    """`random`, `by speed`, or `natural` (the quadratic problem, whose slow clients have optima of their own)."""
+    """`random`, `by speed`, `iid` (data is alike at all clients), or `natural`: the quadratic problem, whose slow
+    clients have optima of their own.
+    """
     gradients: int | None = None
     """Gradients that the fleet could compute in the time of a run; None = as many as in the field."""
 
@@ -147,7 +151,8 @@ def fleet_of(name: str, clients: int) -> Fleet:
 def cells() -> list[Cell]:
     """Return all cells, the quick ones first."""
     found = [Cell("quadratic", fleet, "natural") for fleet in FLEETS]
-    found += [Cell(work, fleet, dealt) for work in ("digits", "fashion") for fleet in FLEETS for dealt in DEALT]
+    found += [Cell(work, fleet, dealt) for work in ("digits", "fashion") for fleet in FLEETS for dealt in DIFFERENT]
+    found += [Cell("digits", fleet, ALIKE) for fleet in FLEETS]
     return [*found, *(Cell("cifar", fleet, "by speed") for fleet in ("paper", "paper, heavy-tailed"))]
 
 

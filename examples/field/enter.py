@@ -2,7 +2,8 @@
 
 from argparse import Namespace
 
-from cells import chosen
+from cells import ALIKE, chosen
+from claims import alike_table
 from entries import PLANNED, Entry
 from results import ended, load
 from tables import quadratic_table, summary_table
@@ -11,7 +12,7 @@ from train import trained
 from sojourn.errors import InvalidInput
 from sojourn.learning.algorithms.table import algorithm
 
-QUICK = ("quadratic-10to1", "digits-10to1")
+QUICK = ("quadratic-10to1", "digits-10to1-random", "digits-10to1-by-speed")
 
 
 def entered(arguments: Namespace) -> None:
@@ -31,11 +32,12 @@ def entered(arguments: Namespace) -> None:
             print(f"{run} failed: {why}", flush=True)
         found.setdefault(cell.name, {}).update(ended(home, cell, [mine]))
     quadratic = [cell for cell in picked if cell.problem == "quadratic"]
-    images = [cell for cell in picked if cell.problem != "quadratic"]
+    alike = [cell for cell in picked if cell.dealt == ALIKE]
+    images = [cell for cell in picked if cell not in [*quadratic, *alike]]
     if arguments.gradients is not None:
         print(
             f"The row of {text} is from a trial of {arguments.gradients} gradients; do not compare it with the others."
         )
-    for cells, table in ((quadratic, quadratic_table), (images, summary_table)):
+    for cells, table in ((quadratic, quadratic_table), (images, summary_table), (alike, alike_table)):
         if cells:
             print(table(found, cells))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from cells import Cell
+from cells import ALIKE, Cell
 
 from sojourn import Fleet, Plan
 from sojourn.learning.algorithms.table import algorithm
@@ -55,8 +55,8 @@ class Entry:
         return home / cell.folder / quote(self.name, safe="()=, ")
 
     def step_sizes(self, cell: Cell) -> tuple[float, ...]:
-        """Return the step sizes that it tries in a cell."""
-        return (*cell.work.step_sizes, *(cell.work.larger if self.wider else ()))
+        """Return the step sizes that it tries in a cell; where data is alike all try the larger ones too."""
+        return (*cell.work.step_sizes, *(cell.work.larger if self.wider or cell.dealt == ALIKE else ()))
 
     def text(self, cell: Cell) -> str:
         """Return its text in a cell."""
@@ -75,6 +75,8 @@ def entries(cell: Cell) -> list[Entry]:
     """Return the entries that are trained in a cell."""
     if cell.problem == "cifar":
         return [one for one in ENTRIES if one.telling]
+    if cell.dealt == ALIKE:
+        return [one for one in ENTRIES if one.name in ON_ALIKE]
     return [*ENTRIES, *STEADY] if cell.problem == "quadratic" else list(ENTRIES)
 
 
@@ -110,6 +112,12 @@ ENTRIES = (
     Entry("fedcompass", "fedcompass"),
 )
 """The field."""
+
+ON_ALIKE = (
+    *("generalized-asyncsgd" + PLANNED, "asyncsgd, random", "asyncsgd, finisher", "delay-adaptive"),
+    *("asgrad, waiting for 5", "ringmaster", "rennala"),
+)
+"""Entries that are trained where data is alike at all clients too: those with a claim about it, and who they beat."""
 
 STEADY = tuple(
     replace(one, name=one.name + CONSTANT, constant=True)

@@ -6,7 +6,8 @@
 import re
 from pathlib import Path
 
-from cells import Cell, cells
+from cells import ALIKE, Cell, cells
+from claims import alike_table, times_table
 from picture import draw
 from results import Outcomes, load
 from tables import (
@@ -19,6 +20,7 @@ from tables import (
     steady_table,
     summary_table,
 )
+from times import load_times
 
 
 def report_all(results: Path, page: Path) -> None:
@@ -47,10 +49,15 @@ def parts(results: Path) -> dict[str, str]:
         "quadratic": quadratic_table(found, _of("quadratic")),
         "exact": exact_table(found, _of("quadratic")),
         "steady": steady_table(found, _of("quadratic")),
+        "alike": alike_table(found, ALIKE_CELLS),
+        "times": times_table(load_times(results), [*_of("digits"), *ALIKE_CELLS]),
         "cifar": cifar_table(found, _of("cifar")),
         "predictions": predictions_table(found, _of("cifar"), _of("digits", "fashion")),
     }
 
 
 def _of(*problems: str) -> list[Cell]:
-    return [cell for cell in cells() if cell.problem in problems]
+    return [cell for cell in cells() if cell.problem in problems and cell.dealt != ALIKE]
+
+
+ALIKE_CELLS = [cell for cell in cells() if cell.dealt == ALIKE]

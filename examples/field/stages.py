@@ -1,10 +1,15 @@
 """The stages of the command."""
 
 from argparse import Namespace
+from pathlib import Path
 
 from cells import Cell, chosen
 from entries import ENTRIES, Entry, entries
 from train import trained
+
+from sojourn.errors import InvalidInput
+
+KEPT = Path(__file__).resolve().parents[2] / "docs" / "results" / "field"
 
 
 def cells(arguments: Namespace) -> None:
@@ -27,10 +32,14 @@ def train(arguments: Namespace) -> None:
 
 
 def collect(arguments: Namespace) -> None:
-    """Put the ended cells into the committed file."""
-    from results import collect_all
+    """Put the ended cells into the committed files."""
+    from results import collect_all, load
+    from times import collect_times
 
-    collect_all(arguments.out, chosen(arguments.words, arguments.gradients), arguments.results)
+    _check_length(arguments)
+    picked = chosen(arguments.words, arguments.gradients)
+    collect_all(arguments.out, picked, arguments.results)
+    collect_times(arguments.out, picked, load(arguments.results), arguments.results)
 
 
 def report(arguments: Namespace) -> None:
@@ -40,11 +49,26 @@ def report(arguments: Namespace) -> None:
     report_all(arguments.results, arguments.page)
 
 
+def everything(arguments: Namespace) -> None:
+    """Train, collect and report: what is there already is not trained again."""
+    _check_length(arguments)
+    for stage in (train, collect, report):
+        stage(arguments)
+
+
 def enter(arguments: Namespace) -> None:
     """Give a method its row beside those of the field."""
     from enter import entered
 
     entered(arguments)
+
+
+def _check_length(arguments: Namespace) -> None:
+    if arguments.gradients is not None and arguments.results.resolve() == KEPT:
+        raise InvalidInput(
+            f"gradients must not be given to collect runs into {KEPT}, got {arguments.gradients}; name another folder "
+            "with --results, and a page of its own with --page"
+        )
 
 
 def _mine(cell: Cell, arguments: Namespace) -> list[Entry]:

@@ -46,7 +46,7 @@ def _logs(mine: dict[str, Outcome], entry: str) -> list[float]:
     return [log(min(most, loss)) for loss in mine[entry].losses]
 
 
-def _with_error(found: Outcomes, names: Sequence[str], entry: str) -> str:
+def with_error(found: Outcomes, names: Sequence[str], entry: str) -> str:
     return f"{mean_over_best(found, names, entry):.2f} ± {its_error(found, names, entry):.2f}"
 
 
@@ -64,19 +64,19 @@ def summary_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     rows = []
     for entry in ranked(found, names):
         mine = [found[name][entry] for name in names]
-        rows.append([entry, *(_with_error(found, group, entry) for group in kinds.values()), *_costs(mine)])
-    return _table(head, rows)
+        rows.append([entry, *(with_error(found, group, entry) for group in kinds.values()), *_costs(mine)])
+    return markdown(head, rows)
 
 
 def _costs(mine: Sequence[Outcome]) -> list[str]:
     return [
-        _percent(fmean(one.accuracy for one in mine)),
-        _percent(fmean(one.worst for one in mine)),
-        *_counted(mine),
+        percent(fmean(one.accuracy for one in mine)),
+        percent(fmean(one.worst for one in mine)),
+        *counted(mine),
     ]
 
 
-def _counted(mine: Sequence[Outcome]) -> list[str]:
+def counted(mine: Sequence[Outcome]) -> list[str]:
     """Return the updates received, the share of gradients that never enter the model, and what clients sent."""
     return [
         f"{fmean(one.updates for one in mine):,.0f}",
@@ -101,8 +101,8 @@ def _by_fleet(found: Outcomes, names: Sequence[str], cells: Sequence[Cell]) -> s
     for cell in cells:
         if cell.name in found:
             groups.setdefault(cell.fleet_name, []).append(cell.name)
-    rows = [[entry, *(_with_error(found, group, entry) for group in groups.values())] for entry in ranked(found, names)]
-    return _table([f"entry, {cells[0].dealt}", *groups], rows)
+    rows = [[entry, *(with_error(found, group, entry) for group in groups.values())] for entry in ranked(found, names)]
+    return markdown([f"entry, {cells[0].dealt}", *groups], rows)
 
 
 def plan_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -125,7 +125,7 @@ def plan_table(found: Outcomes, cells: Sequence[Cell]) -> str:
         ratio = exp(fmean(means))
         lower, clearly = sum(one < 0 for one in means), (sum(one < 0 for one in away), sum(one > 0 for one in away))
         rows.append([entry, f"{ratio:.2f} ± {ratio * error:.2f}", *map(str, (lower, *clearly))])
-    return _table(["entry", "the plan's loss over its", "lower in", "clearly lower", "clearly higher"], rows)
+    return markdown(["entry", "the plan's loss over its", "lower in", "clearly lower", "clearly higher"], rows)
 
 
 def quadratic_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -137,14 +137,17 @@ def quadratic_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     order = sorted(sorted(common), key=lambda entry: fmean(min(10.0, found[name][entry].distance[0]) for name in names))
     titles = [cell.fleet_name for cell in cells if cell.name in found]
     rows = [[entry, *(_near(found[name][entry]) for name in names)] for entry in order]
-    return _table(["entry", *titles], rows)
+    return markdown(["entry", *titles], rows)
 
 
-EXACT = {
-    "asyncsgd, random": 0.0,
-    "generalized-asyncsgd, planned": 0.5,
-    "asyncsgd, finisher": 1.0,
-}
+UNBIASED = (
+    *("asyncsgd, random", "generalized-asyncsgd", "asgrad, shuffled", "ia2sgd", "ace"),
+    *("ringleader", "malenia"),
+)
+"""Gradient methods in which every client counts alike: it is drawn as often as the others, or has one place in a table
+or in an average.
+"""
+EXACT = {**dict.fromkeys(UNBIASED, 0.0), "generalized-asyncsgd, planned": 0.5, "asyncsgd, finisher": 1.0}
 """Entries whose limit is known: the clients' weights in it are their speeds to this power."""
 SIMULATED = ("asgrad, waiting for 5",)
 """Entries whose updates all count alike, but whose clients are not always busy: how often each of them comes is counted
@@ -157,13 +160,16 @@ STEADY_LIMITS = {"fedbuff": 1.0, "fedbuff, planned": 0.5}
 def exact_table(found: Outcomes, cells: Sequence[Cell]) -> str:
     """Return where entries would settle with small steps and much time, beside where they ended."""
     cells = [cell for cell in cells if cell.name in found]
+    if not cells:
+        return "Not trained yet."
     rows = []
-    known = {entry: ("exact", _limits(cells, power)) for entry, power in EXACT.items()}
-    counted = {entry: ("simulated", _simulated_limits(cells, entry)) for entry in SIMULATED}
-    for entry, (how, limits) in {**known, **counted}.items():
-        ended = [_near(found[cell.name][entry]) for cell in cells]
-        rows += [[f"{entry}: {how}", *limits], [f"{entry}: trained", *ended]]
-    return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
+    for entry in [one for one in (*EXACT, *SIMULATED) if all(one in found[cell.name] for cell in cells)]:
+        limits = _limits(cells, EXACT[entry]) if entry in EXACT else _simulated_limits(cells, entry)
+        ended = [_near(found[cell.name][entry], 2) for cell in cells]
+        rows.append(
+            [entry + "*" * (entry in SIMULATED), *(one for both in zip(limits, ended, strict=True) for one in both)]
+        )
+    return markdown(["entry", *(head for cell in cells for head in (cell.fleet_name, "ended"))], rows)
 
 
 def steady_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -176,7 +182,7 @@ def steady_table(found: Outcomes, cells: Sequence[Cell]) -> str:
             rows.append([f"{entry}: exact", *_limits(cells, STEADY_LIMITS[entry])])
         rows.append([f"{entry}: constant step", *(_near(found[cell.name][one.name]) for cell in cells)])
         rows.append([f"{entry}: falling step", *(_near(found[cell.name][entry]) for cell in cells)])
-    return _table(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
+    return markdown(["entry", *(cell.fleet_name for cell in cells)], rows) if cells else "Not trained yet."
 
 
 def _limits(cells: Sequence[Cell], power: float) -> list[str]:
@@ -192,9 +198,9 @@ def _simulated_limits(cells: Sequence[Cell], entry: str) -> list[str]:
     return [f"{settles(shares(cell, entry), 1.0):.2f}" for cell in cells]
 
 
-def _near(one: Outcome) -> str:
+def _near(one: Outcome, digits: int = 3) -> str:
     mean, error = one.distance
-    return f"{mean:.3f} ± {error:.3f}" if isfinite(mean) else "diverged"
+    return f"{mean:.{digits}f} ± {error:.{digits}f}" if isfinite(mean) else "diverged"
 
 
 def cifar_table(found: Outcomes, cells: Sequence[Cell]) -> str:
@@ -209,10 +215,10 @@ def _on_images(cell: Cell, mine: dict[str, Outcome]) -> str:
     rows = []
     for one in sorted(mine.values(), key=lambda one: one.loss):
         step = f"{one.step_size:g}" + ("*" if one.edge else "")
-        accuracy = f"{_percent(one.accuracy)} ± {100 * _error(one.accuracies):.1f}%"
-        facts = (accuracy, _percent(one.worst), *_counted([one]), step)
+        accuracy = f"{percent(one.accuracy)} ± {100 * _error(one.accuracies):.1f}%"
+        facts = (accuracy, percent(one.worst), *counted([one]), step)
         rows.append([one.entry, f"{one.loss:.2f} ± {_error(one.losses):.2f}", *facts])
-    return _table(head, rows)
+    return markdown(head, rows)
 
 
 FLEETS = {"paper": "8:1", "paper, heavy-tailed": "heavy-tailed"}
@@ -234,17 +240,17 @@ def predictions_table(found: Outcomes, cells: Sequence[Cell], small: Sequence[Ce
         accuracies = spearmanr(expected, [-one.accuracy for one in mine.values()]).statistic
         rows.append([FLEETS[cell.fleet_name], f"{losses:.2f}", f"{accuracies:.2f}"])
     head = ["fleet", "rank correlation, by loss", "by accuracy"]
-    return _table(head, rows) if rows else "Not trained yet."
+    return markdown(head, rows) if rows else "Not trained yet."
 
 
 def _error(values: Sequence[float]) -> float:
     return stdev(values) / sqrt(len(values))
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.1f}%" if isfinite(share) else "diverged"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

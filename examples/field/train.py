@@ -1,7 +1,8 @@
 """Train entries in a cell: one comparison per entry, which goes on where it stopped.
 
 Every entry has a folder of its own, so that a cell can grow by entries: what is there is neither trained again nor in
-the way of another one.
+the way of another one. A method that was edited is trained anew, and the tables in its folder are replaced; its runs
+from before stay.
 """
 
 from pathlib import Path
@@ -24,5 +25,6 @@ def trained(cell: Cell, one: Entry, home: Path, jobs: int | None) -> Comparison:
         tuning={"seeds": 1, "holdout": work.holdout, "extensions": work.extensions},
         folder=one.folder(home, cell),
         jobs=jobs,
+        overwrite=True,
         **cell.keys(),
     )

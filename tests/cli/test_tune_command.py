@@ -68,7 +68,9 @@ def test_the_trials_of_another_tuning_are_not_written_over(home):
     called("tune", *few)
     table = (home / "tuning" / "tuning.csv").read_text()
     shown = called("tune", *few, "--batch-size", "16", code=2)
-    assert "tuning.csv is the table of another tuning, of another plan, budget, model or data" in str(shown.exception)
+    assert "tuning.csv is the table of another tuning, of another plan, budget, model, data or code" in str(
+        shown.exception
+    )
     shown = called("tune", *few, "--batch-size", "16", "--folder", "other", code=2)
     assert "tuned.json exists already" in str(shown.exception)
     assert (home / "tuning" / "tuning.csv").read_text() == table

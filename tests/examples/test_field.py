@@ -6,6 +6,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -49,7 +50,8 @@ def test_every_entry_has_the_same_number_of_trials_and_seeds_in_every_cell(examp
 
     found = load(KEPT)
     small = [cell for cell in cells() if cell.problem != "cifar"]
-    assert len(small) == 15
+    assert len(small) == 18
+    assert {len(one.step_sizes(cell)) for cell in small for one in entries(cell) if cell.dealt == "iid"} == {7}
     for cell in small:
         expected = {one.name: (len(one.step_sizes(cell)), 5) for one in entries(cell)}
         assert {name: (one.trials, len(one.losses)) for name, one in found[cell.name].items()} == expected
@@ -78,6 +80,12 @@ def test_methods_whose_limit_is_known_settle_there(example):
         assert cell.problem == "quadratic"
         speeds = cell.fleet.rate[cell.fleet.group_of_client]
         limits = {entry: settles(speeds, power) for entry, power in known.items() if power}
+        unbiased = {entry for entry, power in known.items() if not power}
+        assert len(unbiased) == 7
+        if cell.fleet_name != "mild":  # those that wait for everyone take few steps there, and are still on their way
+            unbiased -= {"ringleader", "malenia"}
+        for entry in unbiased:  # less than a fifth of where AsyncSGD to the finisher must end
+            assert found[cell.name][entry].distance[0] < 0.2 * limits["asyncsgd, finisher"], entry
         limits |= {entry: settles(shares(cell, entry), 1.0) for entry in SIMULATED}
         for entry, limit in limits.items():
             mean, error = found[cell.name][entry].distance
@@ -130,6 +138,67 @@ def test_a_table_of_cells_that_are_dealt_in_one_way_has_one_column_for_it(exampl
     assert "by speed" not in head
 
 
+def test_cells_whose_data_is_alike_have_a_table_of_their_own_and_are_in_no_other(example):
+    from cells import chosen
+    from claims import alike_table
+    from page import ALIKE_CELLS, _of
+
+    assert [cell.name for cell in ALIKE_CELLS] == ["digits-mild-iid", "digits-10to1-iid", "digits-heavy-tailed-iid"]
+    assert not set(ALIKE_CELLS) & set(_of("quadratic", "digits", "fashion", "cifar"))
+    assert ALIKE_CELLS[0].partition() == "iid"
+    (cell,) = chosen(["digits-mild-iid"])
+    found = {cell.name: {"best": outcome("", "best", (1.0,) * 3), "mine": outcome("", "mine", (2.0,) * 3)}}
+    rows = alike_table(found, [cell]).splitlines()
+    assert rows[0] == "| entry | mild | accuracy | updates | discarded |"
+    assert rows[-1] == "| mine | 2.00 ± 0.00 | 50.0% | 100 | 0% |"
+
+
+def test_when_an_entry_is_where_another_one_ends_by_hand(example):
+    from math import inf
+
+    from cells import chosen
+    from claims import times_table
+    from times import Reached, first_below
+
+    rows = [{"time": time, "test_loss": loss} for time, loss in ((0.0, 2.0), (1.0, 0.9), (2.0, 1.1), (3.0, 0.5))]
+    assert [first_below(rows, loss) for loss in (3.0, 0.9, 0.8, 0.1)] == [0.0, 1.0, 3.0, inf]
+    (cell,) = chosen(["digits-mild-iid"])
+    shares = {"a": (0.1, 0.4, 0.3), "b": (0.1, inf, 0.3), "c": (inf, inf, 0.3)}
+    table = times_table([Reached(cell.name, "mine", other, those) for other, those in shares.items()], [cell])
+    assert table.splitlines()[-3:] == [
+        "| c | iid | not reached (1 of 3) |",
+        "| b | iid | 30% (2 of 3) |",
+        "| a | iid | 30% |",
+    ]
+
+
+def test_the_page_judges_claims_about_time_and_about_data_that_is_alike_by_its_tables(example):
+    from statistics import median
+
+    from page import ALIKE_CELLS
+    from results import load
+    from tables import mean_over_best
+    from times import load_times
+
+    text, found = " ".join(PAGE.read_text("utf-8").split()), load(KEPT)
+    for claim, entry in (("Ringmaster needs the least time", "ringmaster"), ("Rennala is optimal", "rennala")):
+        mine = [mean_over_best(found, [cell.name], entry) for cell in ALIKE_CELLS]
+        assert min(mine) > 1.05
+        assert f"{claim} if data is alike at all clients | no: {', '.join(f'{one:.2f}' for one in mine)} |" in text
+    times = [one for one in load_times(KEPT) if one.other == "asyncsgd, random" and not one.cell.endswith("iid")]
+    saved = [100 - round(100 * median(one.shares)) for one in times]
+    there = [max(one.shares) < 1 for one in times]
+    assert f"| the plan: {min(saved)} to {max(saved)}% | in five of six cells |" in text
+    assert sorted(there) == [False, True, True, True, True, True]
+
+
+def test_the_page_begins_with_ten_sentences(example):
+    text = PAGE.read_text("utf-8")
+    section = text.partition("## What wins where\n")[2].partition("\n## ")[0]
+    points = re.split(r"^\d+\. ", section, flags=re.MULTILINE)[1:]
+    assert [len(re.findall(r"[.!?](?:\s|$)", point)) for point in points] == [1] * 10
+
+
 def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
     from cells import cells
     from entries import ENTRIES
@@ -138,7 +207,12 @@ def test_the_page_says_how_many_step_sizes_lie_at_an_edge(example):
     found, text = load(KEPT), " ".join(PAGE.read_text("utf-8").split())
     names = [one.name for one in ENTRIES]
     quadratic, images = (
-        [found[cell.name][name].edge for cell in cells() if cell.problem in problems for name in names]
+        [
+            found[cell.name][name].edge
+            for cell in cells()
+            if cell.problem in problems and cell.dealt != "iid"
+            for name in names
+        ]
         for problems in (("quadratic",), ("digits", "fashion"))
     )
     assert f"In {sum(map(bool, quadratic))} of the {len(quadratic)} cases of the first table" in text
@@ -195,7 +269,7 @@ def test_updates_of_fedcompass_that_were_replaced_count_in_the_kept_bytes(exampl
     found = load(KEPT)
     sent: dict[str, set[float]] = {}
     for cell in cells():
-        if cell.problem != "cifar":
+        if cell.problem != "cifar" and cell.dealt != "iid":
             mine, other = (found[cell.name][entry] for entry in ("fedcompass", "fedasync"))
             many = mine.bytes_up * other.updates / other.bytes_up  # both send whole models
             assert many > mine.updates + 20
@@ -229,7 +303,7 @@ def test_the_picture_marks_the_mean_that_the_table_has(example):
     from cells import chosen
     from picture import _row
 
-    cells, panel = chosen(["digits-mild"]), Mock()
+    cells, panel = chosen(["fashion-mild"]), Mock()
     found = {
         cell.name: {"best": outcome("", "best", (1.0,) * 3), "mine": outcome("", "mine", (times,) * 3)}
         for cell, times in zip(cells, (1.0, 4.0), strict=True)
@@ -280,20 +354,25 @@ def test_a_shorter_run_has_a_shorter_time_on_the_same_fleet(example):
     assert part.time == pytest.approx(whole.time / 10)
 
 
-@pytest.mark.slow
-def test_a_method_of_ones_own_gets_its_row_beside_the_others(tmp_path):
-    words = [sys.executable, str(EXAMPLE), "enter", "area:Area", "quadratic-mild", "--gradients", "400"]
-    paths = os.pathsep.join([str(HOME / "examples" / "extending"), str(HOME / "src")])
+def entered_alone(home, *words):
+    """What the command prints in a process of its own, which finds AREA and the modules of a folder."""
+    paths = os.pathsep.join([str(home), str(HOME / "examples" / "extending"), str(HOME / "src")])
     done = subprocess.run(
-        [*words, "--jobs", "1", "--out", str(tmp_path)],
+        [sys.executable, str(EXAMPLE), "enter", *words, "--jobs", "1", "--out", str(home)],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "| area:Area |" in done.stdout
-    assert "| ringmaster |" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_method_of_ones_own_gets_its_row_beside_the_others(tmp_path):
+    shown = entered_alone(tmp_path, "area:Area", "quadratic-mild", "--gradients", "400")
+    assert "| area:Area |" in shown
+    assert "| ringmaster |" in shown
 
 
 @pytest.fixture
@@ -347,3 +426,59 @@ def test_the_field_grows_by_entries_and_trains_nothing_twice(asked, tmp_path):
     collect(asked("quadratic-mild"))
     assert before.items() <= written(tmp_path).items()
     assert load(tmp_path / "results")["quadratic-mild-natural"].keys() == {"ringmaster", "rennala"}
+
+
+@pytest.mark.parametrize("stage", ["collect", "everything"])
+def test_runs_of_another_length_do_not_get_among_the_kept_results(asked, stage):
+    import stages
+
+    from sojourn.errors import InvalidInput
+
+    command = asked("quadratic-mild")
+    command.results = KEPT
+    with pytest.raises(InvalidInput, match="name another folder with --results"):
+        getattr(stages, stage)(command)
+
+
+@pytest.mark.slow
+def test_one_command_trains_collects_and_reports_and_goes_on_where_it_stopped(asked, tmp_path):
+    from stages import everything
+
+    page, command = tmp_path / "field.md", asked("quadratic-mild", entries=["ia2sgd"])
+    page.write_text("before\n<!-- made: exact -->\nold\n<!-- end of exact -->\nafter\n")
+    command.page = page
+    everything(command)
+    first, runs = page.read_text(), written(tmp_path)
+    assert re.fullmatch(
+        r"before\n<!-- made: exact -->\n.*\| ia2sgd \|.*\n<!-- end of exact -->\nafter\n", first, re.DOTALL
+    )
+    everything(command)
+    assert (page.read_text(), written(tmp_path)) == (first, runs)
+
+
+def test_the_stages_of_the_command_are_all_there(example):
+    import stages
+
+    main = run_path(str(EXAMPLE / "__main__.py"), run_name="field")
+    assert {getattr(stages, name).__name__ for name in main["STAGES"].values()} >= {"everything", "train", "enter"}
+
+
+@pytest.mark.slow
+def test_a_method_that_was_edited_is_trained_anew_and_its_old_runs_stay(tmp_path):
+    source = """
+import torch
+from area import Area
+
+class Mine(Area):
+    def apply(self, state, arrival):
+        after, info = super().apply(state, arrival)
+        return after._replace(params=torch.lerp(state.params, after.params, {})), info
+"""
+    rows, runs = [], []
+    for share in (1.0, 0.25, 1.0):
+        (tmp_path / "edited_method.py").write_text(source.format(share))
+        shown = entered_alone(tmp_path, "edited_method:Mine", "quadratic-mild", "--gradients", "80")
+        rows += [line for line in shown.splitlines() if line.startswith("| edited_method:Mine")]
+        runs.append(written(tmp_path))
+    assert rows[0] == rows[2] != rows[1]
+    assert runs[0].items() < runs[1].items() == runs[2].items()

@@ -2,7 +2,8 @@
 
 A cell's folder is `cells/NAME-HASH`, an ordinary run folder. No other file records what is done, so folders from two
 machines can be copied into one and hold the work of both. The name is for people. The hash covers the contents of
-fleet and plan files but not their paths, and it does not depend on where images are stored.
+fleet and plan files but not their paths, and the source of the user's own code; it does not depend on where images are
+stored.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.errors import InvalidInput, SojournError, UnreadableFile
+from sojourn.experiments.own_source import sources
 from sojourn.files import no_links, read_json
 from sojourn.fleet import Fleet
 from sojourn.learning.run.config import OLD_KEYS, TrainConfig, keys, renamed
@@ -71,6 +73,9 @@ class Cell:
             facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
         if self.config.trace is not None:
             facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
+        own = sources([*self.config.code.values(), *_laws(self.config)])
+        if own:
+            facts["sources"] = own
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -146,6 +151,11 @@ def _contents(config: TrainConfig) -> tuple[str, str]:
     fleet = _fleet(config.fleet, _state(config.fleet))
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
     return fleet.hash, plan.hash
+
+
+def _laws(config: TrainConfig) -> list[str]:
+    fleet = _fleet(config.fleet, _state(config.fleet))
+    return [law.name for law in (*fleet.law, *fleet.uplink_law, *fleet.downlink_law)]
 
 
 @lru_cache(maxsize=16)

@@ -32,7 +32,7 @@ def check_tuning(tuning: PlanTuning, folder: Path, way_out: str = IN_PYTHON) -> 
         return {tuning.cell(trial, float(row["rung"]), int(row["seed"])).hash}
 
     new = [tuning.cell(one, 1.0, tuning.seeds[0]) for one in tuning.combinations(1.0)]
-    _check(folder / "tuning.csv", new, expected, "tuning, of another plan, budget, model or data", way_out)
+    _check(folder / "tuning.csv", new, expected, "tuning, of another plan, budget, model, data or code", way_out)
 
 
 def check_comparison(comparison: ComparisonSpec, folder: Path, way_out: str = IN_PYTHON) -> None:
@@ -45,7 +45,7 @@ def check_comparison(comparison: ComparisonSpec, folder: Path, way_out: str = IN
         return {comparison.final(entry, size, seed).hash for size in sizes}
 
     new = [comparison.final(one, None, comparison.seeds[0]) for one in comparison.algorithms]
-    _check(folder / "runs.csv", new, expected, "comparison, with other algorithms or settings", way_out)
+    _check(folder / "runs.csv", new, expected, "comparison, with other algorithms, settings or code", way_out)
 
 
 def check_sweep(grid: Grid, folder: Path, way_out: str = IN_PYTHON) -> None:
@@ -56,7 +56,7 @@ def check_sweep(grid: Grid, folder: Path, way_out: str = IN_PYTHON) -> None:
         return {cell.hash for _, cell in replace(grid, seeds=(seed,)).cells()}
 
     new = [cell for _, cell in replace(grid, seeds=grid.seeds[:1]).cells()]
-    what = "sweep, with other values or settings"
+    what = "sweep, with other values, settings or code"
     _check(folder / "runs.csv", new, lambda row: hashes(int(row["seed"])), what, way_out)
 
 
