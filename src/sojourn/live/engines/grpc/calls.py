@@ -47,6 +47,10 @@ class Broken(Exception):
     """The connection broke, or the session is over: join again."""
 
 
+class TakenBack(Exception):
+    """The server has taken back the task whose model is being fetched."""
+
+
 class Ended(Exception):
     """The run has ended."""
 
@@ -82,7 +86,10 @@ class Calls:
         return split(pb.PullReply, await self.raw("Pull", request.SerializeToString()))
 
     async def model(self, session: str, task: Any, first: memoryview, joining: Any, dtype: torch.dtype) -> Tensor:
-        """Return the numbers of a task; fetch what did not come with the task."""
+        """Return the numbers of a task; fetch what did not come with the task.
+
+        Raises `TakenBack` if the server has meanwhile given the task up.
+        """
         whole = in_place(first, dtype) if first.nbytes == task.size <= joining.whole else None
         if whole is not None:
             return whole
@@ -129,6 +136,8 @@ class Calls:
         code, words = error.code(), error.details() or "no reason given"
         if code == CODE.FAILED_PRECONDITION and words == ENDED:
             return Ended()
+        if code == CODE.OUT_OF_RANGE:
+            return TakenBack(words)
         if code in FINAL:
             return InvalidInput(f"the server at {self.address} refuses: {words}")
         if code == CODE.UNAVAILABLE and NOT_TRUSTED in words:
