@@ -16,7 +16,7 @@ from sojourn.live.engine import Arrived, Offer, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.client import run_clients
 from sojourn.live.engines.grpc.server import GrpcEngine
-from sojourn.live.engines.grpc.wire import SERVICE, joined, split
+from sojourn.live.engines.grpc.wire import PROTOCOL, SERVICE, joined, split
 
 SECONDS = 60.0  # that anything may take
 
@@ -142,7 +142,7 @@ class Peer:
     def call(self, method, content):
         return self.channel.unary_unary(f"/{SERVICE}/{method}")(content, timeout=SECONDS, metadata=self.metadata)
 
-    def join(self, name="a", protocol=1, **fields):
+    def join(self, name="a", protocol=PROTOCOL, **fields):
         request = pb.JoinRequest(protocol=protocol, client=name, **fields)
         reply = pb.JoinReply.FromString(self.call("Join", request.SerializeToString()))
         self.session = reply.session

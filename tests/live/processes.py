@@ -24,6 +24,7 @@ from sojourn.live.settings import write_file
 START = 60.0  # seconds that a process may take to start on a busy machine
 SOURCE = Path(sojourn.__file__).parents[1].resolve()
 LEDGER_CLIENT = Path(__file__).with_name("ledger_client.py")
+BAD_CLIENT = Path(__file__).with_name("bad_client.py")
 KILLED_SERVER = Path(__file__).with_name("killed_server.py")
 
 
@@ -78,10 +79,18 @@ class Processes:
 
     def clients(self, *names, **content):
         """Start a process with these clients; it writes down what the server says of their updates."""
+        path = self._client_file(names, content)
+        return self.start([LEDGER_CLIENT, self.folder / "ledger.txt", path], f"client-{names[0]}.log")
+
+    def bad_clients(self, kind, *names, **content):
+        """Start a process with clients that are no good, in a way that bad_client.py knows."""
+        return self.start([BAD_CLIENT, kind, self._client_file(names, content)], f"client-{names[0]}.log")
+
+    def _client_file(self, names, content):
         path = self.folder / f"client-{names[0]}.toml"
         about = {"server": f"127.0.0.1:{self.port}", "clients": names, "holds": "part", "paced": True, **content}
         write_file(path, about, self.run)
-        return self.start([LEDGER_CLIENT, self.folder / "ledger.txt", path], f"client-{names[0]}.log")
+        return path
 
     def listening(self):
         """Whether somebody listens at the server's port."""

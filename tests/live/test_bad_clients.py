@@ -155,7 +155,7 @@ def test_nonsense_never_reaches_the_model_and_its_sender_is_expelled_after_three
     def lie():
         with Peer(run.engine.address) as peer:
             liar = Liar(peer, config)
-            found.append(refused(lambda: peer.join("d", protocol=2), CODE.FAILED_PRECONDITION))
+            found.append(refused(lambda: peer.join("d", protocol=1), CODE.FAILED_PRECONDITION))
             peer.join("d")
             watch = peer.watch()
             name, update = liar.task()

@@ -264,7 +264,7 @@ def test_calls_without_a_session_are_refused(engine, peer):
 
 def test_a_client_of_another_protocol_model_or_name_is_refused(engine, peer):
     code = CODE.FAILED_PRECONDITION
-    assert "the server speaks protocol 1, the client 2" in refused(lambda: peer.join(protocol=2), code)
+    assert "the server speaks protocol 2, the client 1" in refused(lambda: peer.join(protocol=1), code)
     assert "protocol" in events_until(engine, many(TurnedAway))[-1].reason
     assert "must have 6 parameters and 0 statistics" in refused(lambda: peer.join(parameters=7), code)
     assert "parameters" in events_until(engine, many(TurnedAway))[-1].reason

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from datetime import timedelta
 
 import grpc
 import pytest
@@ -10,7 +11,9 @@ from grpc_peers import SECONDS, Doubles, Peer, Running, arrivals, engine_of, eve
 from waiting import until
 
 from sojourn.errors import InvalidInput, SojournError
+from sojourn.live import certificates
 from sojourn.live.engine import Joined, TurnedAway
+from sojourn.live.key_folder import authority_of
 from sojourn.live.keys import ClientKeys, Registry, ServerKeys, make_keys, revoke
 
 CODE = grpc.StatusCode
@@ -27,9 +30,9 @@ def keys_of(folder, name):
     return ClientKeys.load(folder / "clients" / name)
 
 
-def serving(folder, names=("a", "b", "a/1", "a/2")):
+def serving(folder, names=("a", "b", "a/1", "a/2"), **options):
     keys, registry = ServerKeys.load(folder / "server"), Registry(folder / "server" / "clients.json")
-    return engine_of(names, keys=keys, registry=registry)
+    return engine_of(names, keys=keys, registry=registry, **options)
 
 
 @pytest.fixture
@@ -169,6 +172,30 @@ def test_a_client_that_dials_a_host_without_a_certificate_is_told_how_to_make_on
     ((_, said),) = running.said
     assert "the server's certificate is for other hosts, not for 127.0.0.1" in said
     assert "sojourn live keys KEYS --host 127.0.0.1" in said
+
+
+@pytest.mark.parametrize(
+    ("days", "reason"), [(-3, "has expired by this machine's clock"), (3, "is not valid yet by this machine's clock")]
+)
+def test_a_client_waits_for_a_server_whose_certificate_is_not_valid_now(made, monkeypatch, days, reason):
+    """The clock of a client may be wrong, and an expired certificate is made again."""
+    authority, today = authority_of(made), certificates.now()
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "now", lambda: today + timedelta(days=days))
+        pair = certificates.issue(authority, "server", certificates.SERVES, 1, ("127.0.0.1",))
+    keys = ServerKeys(pair.certificate, pair.key, authority.certificate)
+    engine = engine_of(("a",), keys=keys, registry=Registry(made / "server" / "clients.json"))
+    running = Running(engine.address, {"a": Doubles()}, keys=keys_of(made, "a"))
+    until(lambda: running.said or running.error, SECONDS, "the client says something")
+    engine.stop(ended=False)
+    ((_, said),) = running.said
+    assert f"the server's certificate {reason}" in said
+    assert ("sojourn live keys KEYS --host 127.0.0.1" in said) == (days < 0)
+    good = serving(made, address=engine.address)  # the same server, with a certificate that is valid
+    events_until(good, many(Joined))
+    running.leave()
+    good.stop(ended=False)
+    assert running.error is None
 
 
 def test_a_caller_with_an_unknown_token_is_told_of_once_and_its_token_never(made, engine):

@@ -3,6 +3,7 @@
 import re
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,6 +46,13 @@ def test_the_generated_enums_and_calls_are_those_of_the_file():
     assert service.full_name == wire.SERVICE
     assert calls == [(one.name, one.input_type.name, one.output_type.name) for one in service.methods]
     assert {*wire.METHODS, "Watch"} == {name for name, _, _ in calls}
+
+
+def test_the_version_of_the_protocol_is_the_one_that_is_written():
+    table = Path(__file__).parents[2].joinpath("docs/operations.md").read_text()
+    assert f"// Version of the protocol: {wire.PROTOCOL}." in TEXT
+    assert f"| protocol | {wire.PROTOCOL} |" in table
+    assert f"; {wire.PROTOCOL} = " in TEXT  # what has changed
 
 
 def test_every_message_and_field_is_documented():

@@ -84,6 +84,13 @@ class Pulled(NamedTuple):
     """The engine's clock, in seconds: see `Engine.now`."""
 
 
+class Moving(NamedTuple):
+    """A further part of a task, or of its update, is on its way: the client is alive, and its connection is slow."""
+
+    name: TaskName
+    """The name of the task."""
+
+
 class Arrived(NamedTuple):
     """An update has come back."""
 
@@ -125,7 +132,7 @@ class TurnedAway(NamedTuple):
     """How many others were turned away since the last such event, without an event of their own."""
 
 
-Event = Joined | Left | Asked | Pulled | Arrived | Rejected | TurnedAway
+Event = Joined | Left | Asked | Pulled | Moving | Arrived | Rejected | TurnedAway
 
 
 class Work(NamedTuple):
@@ -167,7 +174,7 @@ class Engine(Protocol):
         """Put a task into its client's queue."""
 
     def withdraw(self, name: TaskName) -> None:
-        """Forget a task; if its client has it already, its update still becomes an event, and gets its answer."""
+        """Forget a task; if its client has all of it, its update still becomes an event, and gets its answer."""
 
     def receive(self, timeout: float) -> Event | None:
         """Return the next event; wait at most `timeout` seconds for it; None = nothing yet."""

@@ -47,9 +47,9 @@ class Commit(NamedTuple):
 class Journal:
     """The folder of a live run: rows and checkpoints."""
 
-    def __init__(self, folder: Path, device: str = "cpu", least: float = LEAST, durable: bool = True) -> None:
+    def __init__(self, folder: Path, least: float = LEAST, durable: bool = True) -> None:
         self.durable = durable
-        self.path, self.store, self.least = folder / ROWS, Store(folder / CHECKPOINTS, device), least
+        self.path, self.store, self.least = folder / ROWS, Store(folder / CHECKPOINTS), least
         self.number, self.rows = 0, 0
         self.cost = 0.0
         """Seconds of the last commit."""

@@ -33,6 +33,7 @@ from sojourn.live.engine import (
     Event,
     Joined,
     Left,
+    Moving,
     Offer,
     Pulled,
     Rejected,
@@ -168,6 +169,8 @@ class Loop:
                 return self._arrived(event)
             case Pulled(name, at):
                 self._pulled(name, at)
+            case Moving(name):
+                self._moving(name)
             case Joined():
                 self._joined(event)
             case Asked(client):
@@ -288,6 +291,13 @@ class Loop:
             begun = self.clock.at(at)
             deadline = begun + self.patience.of(name.client)
             self.pending[name.client, name.nth] = flying._replace(pulled_at=begun, deadline=deadline, place=IN_HAND)
+
+    def _moving(self, name: TaskName) -> None:
+        """Wait for the next part of a task or of its update: each of them is a sign of life."""
+        flying = self._flying(name)
+        if flying is not None:
+            deadline = max(flying.deadline, self.now + self.patience.least)
+            self.pending[name.client, name.nth] = flying._replace(deadline=deadline)
 
     # updates in
 

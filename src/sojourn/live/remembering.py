@@ -68,7 +68,7 @@ class RememberingWorker:
 
     def compute(self, task: Task) -> Update:
         """Do the local work between start and finish."""
-        client = task.client
+        client, task = task.client, task.on(getattr(self._inner, "device", task.params.device))
         with self._lock:
             before = self._kept.get(client, (0, None))
         mark, kept = before

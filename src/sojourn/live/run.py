@@ -412,7 +412,7 @@ def built_for(config: TrainConfig) -> Built:
     if config.time is None and config.steps is None:
         raise InvalidInput("a live run needs an end, got neither time nor steps; give time = '1h' or steps = 10000")
     torch.set_num_threads(1)
-    built = build(config.resolved(execution="one-by-one"), shares=exact_shares)
+    built = build(config.resolved(execution="one-by-one"), shares=exact_shares, portable=True)
     check_algorithm(built)
     built.config = built.config.resolved(start=None)
     return built

@@ -151,7 +151,7 @@ def worker_of(config: TrainConfig, file: ClientFile) -> Worker:
     if file.holds == "all":
         own = OwnDataWorker.of(config)
         return remembering(own, client_side(config, own.model))
-    built: Built = built_for(config) if config.time or config.steps else build(config)
+    built: Built = built_for(config) if config.time or config.steps else build(config, portable=True)
     federation = built.federation
     part = FederationWorker(federation, Pace.of(built) if file.paced else None)
     return remembering(part, client_side(config, federation.model), federation.keys)

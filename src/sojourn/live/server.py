@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from sojourn.learning.algorithms.base import Algorithm, Sent, Setting
@@ -18,7 +19,12 @@ MOST_FORGOTTEN, MOST_UNLIKE = 10_000, 1000  # updates that are noted; they are i
 
 
 class LiveServer(Server):
-    """Applies updates of live clients, and notes where a client's memory is not what the trace shows."""
+    """Applies updates of live clients, and notes where a client's memory is not what the trace shows.
+
+    An update that is too large to be used must not get to the model, for the run would end with it.
+    """
+
+    at_once = True
 
     def __init__(self, algorithm: Algorithm, first: Tensor, stats: Tensor, setting: Setting) -> None:
         super().__init__(algorithm, first, stats, setting)
@@ -71,11 +77,30 @@ class LiveServer(Server):
 
     def restore(self, tree: dict[str, Any]) -> None:
         """Take over the state of a snapshot; older ones say nothing of memories."""
-        super().restore(tree)
+        super().restore(on_device(tree, self.params.device))
         self._hidden = bytes.fromhex(tree[HIDDEN]) if HIDDEN in tree else self._hidden
         found: Mapping[str, Any] = tree.get(MEMORIES, {})
         self._known = dict(found.get("known", {}))
         self.forgotten, self.unlike = ([list(one) for one in found.get(key, ())] for key in ("forgotten", "unlike"))
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """Return a tree of tensors and plain values with all its tensors on a device; a checkpoint is read to main memory,
+    where the tables of the loop stay.
+
+    >>> on_device({"one": (torch.ones(2), 3)}, torch.device("meta"))["one"][0].device.type
+    'meta'
+    """
+    match value:
+        case Tensor():
+            return value.to(device)
+        case Mapping():
+            return {key: on_device(one, device) for key, one in value.items()}
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*(on_device(one, device) for one in value))
+        case tuple() | list():
+            return tuple(on_device(one, device) for one in value)
+    return value
 
 
 def inexact(facts: Mapping[str, Any]) -> str:

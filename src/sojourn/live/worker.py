@@ -43,6 +43,11 @@ class Task(NamedTuple):
     version: int = 0
     """Number of changes of the server's model before this one."""
 
+    def on(self, device: torch.device) -> "Task":
+        """Return the task with its model on a device; what comes over the network is in main memory."""
+        stats = None if self.stats is None else self.stats.to(device)
+        return self._replace(params=self.params.to(device), stats=stats)
+
 
 class Worker(Protocol):
     """Does the local work of one client, or of several clients of one process."""
@@ -81,6 +86,11 @@ class FederationWorker:
         return 0
 
     @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self._federation.model.params.device
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """Numbers of parameters and statistics."""
         return sizes_of(self._federation.model)
@@ -97,6 +107,7 @@ class FederationWorker:
 
     def compute(self, task: Task) -> Update:
         """Do the local work on the client's own examples."""
+        task = task.on(self.device)
         job = self._federation.job(task.client, task.nth, task.params, task.stats, task.steps, task.step_size)
         return self._executor.compute([job])[0]
 
@@ -136,7 +147,12 @@ class OwnDataWorker:
     def of(cls, config: TrainConfig) -> "OwnDataWorker":
         """Make a worker from the keys of a run: data, model, loss, seed, device."""
         dataset = load_dataset(config.data)
-        return cls(model_for(config, dataset)[0], dataset)
+        return cls(model_for(config, dataset, portable=True)[0], dataset)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.model.params.device
 
     @property
     def examples(self) -> int:
@@ -159,7 +175,7 @@ class OwnDataWorker:
 
     def compute(self, task: Task) -> Update:
         """Do the local work."""
-        mine = self._clients[task.client]
+        mine, task = self._clients[task.client], task.on(self.device)
         job = mine.job(0, task.nth, task.params, task.stats, task.steps, task.step_size)
         return OneByOne(mine.model, mine.examples, mine.local).compute([job])[0]
 
@@ -184,6 +200,11 @@ class LoopWorker:
         return self._examples
 
     @property
+    def device(self) -> torch.device:
+        """Where the module is."""
+        return self.model.params.device
+
+    @property
     def sizes(self) -> tuple[int, int]:
         """Numbers of parameters and statistics."""
         return sizes_of(self.model)
@@ -194,6 +215,7 @@ class LoopWorker:
 
     def compute(self, task: Task) -> Update:
         """Call the loop, and return how the model has changed."""
+        task = task.on(self.device)
         module = self.model.at(task.params, task.stats if task.stats is not None else self.model.stats)
         loss = self._fit(module, task)
         delta = self.model.params - task.params

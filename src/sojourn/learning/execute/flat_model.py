@@ -44,8 +44,16 @@ class FlatModel:
     """A module at any point of its parameter space; `precision` is that of products: fp32, tf32 or bf16."""
 
     def __init__(
-        self, module: nn.Module, loss: Loss | None = None, chance: bool | None = None, precision: str = "fp32"
+        self,
+        module: nn.Module,
+        loss: Loss | None = None,
+        chance: bool | None = None,
+        precision: str = "fp32",
+        channels_last: bool = False,
     ) -> None:
+        """`channels_last` has convolution kernels lie so in the vector, which is fast on a GPU. A vector that other
+        processes are to understand has all parameters as PyTorch has them.
+        """
         self.module, self.half = module, precision == "bf16"
         self._tensor_float = precision == "tf32"
         self.loss = loss or (own_loss if hasattr(module, "loss") else cross_entropy)
@@ -55,9 +63,9 @@ class FlatModel:
         parameters = [one for _, one in trained]
         first = parameters[0]
         self.layout = Layout(
-            tuple(name for name, _ in trained), tuple(parameter.shape for parameter in parameters), first.is_cuda
+            tuple(name for name, _ in trained), tuple(parameter.shape for parameter in parameters), channels_last
         )
-        """Where each parameter lies in the vector; convolution kernels with their channels last on a GPU."""
+        """Where each parameter lies in the vector."""
         self.params = self.flatten([parameter.detach() for parameter in parameters])
         self.grad = torch.zeros_like(self.params)
         for parameter, here, slope in zip(parameters, self.parts(self.params), self.parts(self.grad), strict=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil, isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,6 +62,15 @@ class Update(NamedTuple):
         """
         zero = torch.zeros_like(self.vector)
         return self.with_vector(zero, bits=0)._replace(loss=None, stats=None, clipped=None, empty=True)
+
+    def on(self, device: torch.device) -> "Update":
+        """Return the update with its tensors on a device; it may come from a client that computes on another."""
+        if self.vector.device == device:
+            return self
+        moved: dict[str, Any] = {
+            key: one.to(device) for key, one in zip(self._fields, self, strict=True) if isinstance(one, Tensor)
+        }
+        return self._replace(**moved)
 
     def as_gradient(self) -> Tensor:
         """Return the gradient; after several steps the pseudo-gradient (start - end) / step size, which is the sum of

@@ -69,6 +69,8 @@ class Server:
 
     whole = True
     """Whether whole models are sent, as between live processes, whatever `bits` of a message says."""
+    at_once = False
+    """Whether an update is checked before it is applied, even on a device that would rather not be waited for."""
 
     def __init__(self, algorithm: Algorithm, first: Tensor, stats: Tensor, setting: Setting) -> None:
         self.algorithm, self.setting = algorithm, setting
@@ -126,6 +128,7 @@ class Server:
     def receive(self, task: Ended, sent: Sent, update: Update) -> None:
         """Apply the update of a task; `sent` is what the task carried."""
         self._note(task, update)
+        update = update.on(self.params.device)
         client = task.name[0]
         arrival = Arrival(
             client=client,
@@ -210,7 +213,7 @@ class Server:
         vector = update.vector
         norm = torch.dot(vector, vector)
         loss = torch.zeros_like(norm) if update.loss is None else update.loss
-        if vector.is_cuda:
+        if vector.is_cuda and not self.at_once:
             self._unsettled.append((task, norm, loss))
             return
         self._check(task, norm.item())

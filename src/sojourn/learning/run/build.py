@@ -75,12 +75,16 @@ class Built:
 
 
 def build(
-    config: TrainConfig, watch: Watch | None = None, like: Built | None = None, shares: Shares | None = None
+    config: TrainConfig,
+    watch: Watch | None = None,
+    like: Built | None = None,
+    shares: Shares | None = None,
+    portable: bool = False,
 ) -> Built:
     """Build everything that a run needs, and decide what the configuration leaves open.
 
     `watch` reports the loading of images. With `like`, a run on the same data, the images are shared with it, and so is
-    the executor if model and local work are the same.
+    the executor if model and local work are the same. `portable` is for live runs: their models travel.
     """
     fleet, given = fleet_and_plan(config)
     same = like is not None and values(like.config, part="data") == values(config, part="data")
@@ -91,7 +95,7 @@ def build(
     config = config.resolved(schedule=config.schedule or given.schedule or "constant")
     chosen, local = _work(config, step_size, given)
     plan, scenario = _timing(config, chosen, fleet, given, local)
-    model, device, loss = model_for(config, dataset)
+    model, device, loss = model_for(config, dataset, portable)
     chosen = fitted(chosen, model.layout)
     config = config.resolved(device=device.type, partition=dealt, loss=loss)
     placed = like is not None and values(like.config, part="arithmetic") == values(config, part="arithmetic")
@@ -234,8 +238,10 @@ def _work(config: TrainConfig, step_size: float, given: Plan) -> tuple[Algorithm
     return chosen, local_work_of(chosen, local)
 
 
-def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.device, str]:
-    """Return the first model of a run, its device, and the text of its loss."""
+def model_for(config: TrainConfig, dataset: Dataset, portable: bool = False) -> tuple[FlatModel, torch.device, str]:
+    """Return the first model of a run, its device, and the text of its loss; `portable` = its vector is the same on any
+    device, for it travels.
+    """
     there = torch.cuda.is_available()
     device = torch.device(("cuda" if there else "cpu") if config.device == "auto" else config.device)
     if device.type == "cuda" and not there:
@@ -249,7 +255,8 @@ def model_for(config: TrainConfig, dataset: Dataset) -> tuple[FlatModel, torch.d
     module = module_of(module, wrappers(config.wrap), config.seed)
     chance = True if names_code(config.model) else None  # a user's model may use random numbers anywhere
     loss = config.loss or usual_loss(module, dataset)
-    made = FlatModel(module.to(device), loss_of(loss, module), chance=chance, precision=config.precision)
+    last = device.type == "cuda" and not portable
+    made = FlatModel(module.to(device), loss_of(loss, module), chance, config.precision, last)
     return made, device, loss
 
 

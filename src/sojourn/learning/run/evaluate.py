@@ -91,7 +91,7 @@ def _misfit(federation: Federation, logits_of: Predictor) -> str | None:
 
 def _predictor(model: FlatModel, params: Tensor, stats: Tensor) -> Predictor:
     """Return a function from examples to logits; in bfloat16 if a GPU trains in it by kernels for stacked models."""
-    if not (model.half and params.is_cuda and not model.random and stackable(model)):
+    if not (model.half and model.layout.channels_last and not model.random and stackable(model)):
         return model.module
     values = stacked_values(model, params.to(torch.bfloat16)[None], stats[None])
     return lambda x: predict(model.module, values, x.to(torch.bfloat16)[None])[0]

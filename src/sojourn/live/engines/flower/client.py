@@ -47,5 +47,5 @@ def of_objects(
 
 def of_run_keys(config: TrainConfig) -> tuple[Worker, Carried]:
     """Make a worker from the keys of the run: it computes on its client's part of the run's data."""
-    federation = build(config.resolved(execution="one-by-one")).federation
+    federation = build(config.resolved(execution="one-by-one"), portable=True).federation
     return FederationWorker(federation), Carried(federation.model)

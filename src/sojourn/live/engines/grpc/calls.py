@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CODE = grpc.StatusCode
 FINAL = (CODE.UNAUTHENTICATED, CODE.PERMISSION_DENIED, CODE.FAILED_PRECONDITION, CODE.ABORTED, CODE.UNIMPLEMENTED)
 NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
+EXPIRED, NOT_YET = "certificate has expired", "certificate is not yet valid"  # in the words of NOT_TRUSTED
 OTHER_HOST = "Hostname Verification Check failed"
 SECONDS = {"Join": 10.0, "Pull": 30.0, "Fetch": 60.0, "Push": 120.0, "Leave": 1.0}  # that a call may take
 OPTIONS = [
@@ -45,6 +46,10 @@ OPTIONS = [
 
 class Broken(Exception):
     """The connection broke, or the session is over: join again."""
+
+
+class TakenBack(Exception):
+    """The server has taken back the task whose model is being fetched."""
 
 
 class Ended(Exception):
@@ -82,7 +87,10 @@ class Calls:
         return split(pb.PullReply, await self.raw("Pull", request.SerializeToString()))
 
     async def model(self, session: str, task: Any, first: memoryview, joining: Any, dtype: torch.dtype) -> Tensor:
-        """Return the numbers of a task; fetch what did not come with the task."""
+        """Return the numbers of a task; fetch what did not come with the task.
+
+        Raises `TakenBack` if the server has meanwhile given the task up.
+        """
         whole = in_place(first, dtype) if first.nbytes == task.size <= joining.whole else None
         if whole is not None:
             return whole
@@ -129,9 +137,12 @@ class Calls:
         code, words = error.code(), error.details() or "no reason given"
         if code == CODE.FAILED_PRECONDITION and words == ENDED:
             return Ended()
+        if code == CODE.OUT_OF_RANGE:
+            return TakenBack(words)
         if code in FINAL:
             return InvalidInput(f"the server at {self.address} refuses: {words}")
-        if code == CODE.UNAVAILABLE and NOT_TRUSTED in words:
+        untimely = EXPIRED in words or NOT_YET in words  # a clock may be set, and a certificate made again
+        if code == CODE.UNAVAILABLE and NOT_TRUSTED in words and not untimely:
             return SojournError(f"the server at {self.address} is not trusted: its certificate is of another authority")
         return Broken(self._reason(words) if code == CODE.UNAVAILABLE else f"{code.name}: {words}")
 
@@ -142,12 +153,17 @@ class Calls:
             return f"{short}; the server may want keys, and this client has none"
         if self._secret and "WRONG_VERSION_NUMBER" in words:
             return "no encryption at the other end; the server may have no keys"
+        host = self.address.rpartition(":")[0].strip("[]")
+        anew = (
+            "where the keys were made, remove server.pem and server.key, call sojourn live keys KEYS --host "
+            f"{host}, and start the server with them"
+        )
         if OTHER_HOST in words:
-            host = self.address.rpartition(":")[0].strip("[]")
-            return (
-                f"the server's certificate is for other hosts, not for {host}; where the keys were made, remove "
-                f"server.pem and server.key, call sojourn live keys KEYS --host {host}, and start the server with them"
-            )
+            return f"the server's certificate is for other hosts, not for {host}; {anew}"
+        if EXPIRED in words:
+            return f"the server's certificate has expired by this machine's clock; if the clock is right, {anew}"
+        if NOT_YET in words:
+            return "the server's certificate is not valid yet by this machine's clock; set the clock"
         return short.rstrip("]")  # gRPC puts some reasons in brackets
 
 

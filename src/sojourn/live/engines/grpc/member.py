@@ -148,6 +148,10 @@ class Member:
         while len(self.fates) > REMEMBERED + len(self.news):
             del self.fates[next(old for old in self.fates if old not in self.news)]
 
+    def parts_missing(self, name: TaskName) -> int:
+        """Return how many parts of an update have not come yet; 0 = no part of it has come, or all have."""
+        return len(self.partial[name].missing) if name in self.partial else 0
+
     @property
     def bad_news(self) -> bool:
         """Whether the client has not been told yet of a task or an update that is of no use."""

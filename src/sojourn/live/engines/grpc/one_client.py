@@ -16,7 +16,7 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.learning.replay.local import Update
 from sojourn.live.engine import TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
-from sojourn.live.engines.grpc.calls import Broken, Calls, Ended
+from sojourn.live.engines.grpc.calls import Broken, Calls, Ended, TakenBack
 from sojourn.live.engines.grpc.packing import packed
 from sojourn.live.engines.grpc.wire import PROTOCOL, Payload, dtype_of, from_name, from_work, to_name
 from sojourn.live.worker import Task, Worker
@@ -174,7 +174,11 @@ class Client:
             name = from_name(reply.task.name)
             if not reply.HasField("task") or name in self._kept:
                 continue
-            numbers = await self._calls.model(joining.session, reply.task, data, joining, dtype)
+            try:
+                numbers = await self._calls.model(joining.session, reply.task, data, joining, dtype)
+            except TakenBack as error:
+                self._on_event(self.name, f"task {name.nth} was refused: {error}")
+                continue
             kept = Kept(name, self._task(reply.task, numbers), time.monotonic())
             self._kept[name] = kept
             self._to_do.put_nowait(kept)

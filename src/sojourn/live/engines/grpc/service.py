@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sojourn.live.engine import Asked, Joined, Left, Pulled, Rejected, TaskName, Work
+from sojourn.live.engine import Asked, Joined, Left, Moving, Pulled, Rejected, TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 from sojourn.live.engines.grpc.admission import CODE, Admission, Refused
 from sojourn.live.engines.grpc.door import Door
@@ -74,9 +74,13 @@ class Service:
         self._member(name.client).settle(name, fate)
 
     def withdraw(self, name: TaskName) -> None:
-        """Forget a task; a client that has it keeps it, and gets no other in its place until it has sent its update."""
+        """Forget a task; a client that has it keeps it, and gets no other in its place until it has sent its update.
+
+        A client that is still fetching it is told at its next call.
+        """
         member = self._member(name.client)
-        if name in member.handed:
+        parcel = member.handed.get(name)
+        if name in member.handed and not (parcel is not None and parcel.unfetched):
             member.handed[name] = None
         else:
             member.settle(name, "the server has taken the task back")
@@ -163,13 +167,12 @@ class Service:
         name = from_name(request.name)
         parcel = member.handed.get(name)
         if parcel is None:
-            raise Refused(CODE.OUT_OF_RANGE, "the server does not know this task")
+            raise Refused(CODE.OUT_OF_RANGE, member.fates.get(name) or "the server does not know this task")
         if request.offset % CHUNK or request.offset >= parcel.payload.size:
             raise Refused(CODE.INVALID_ARGUMENT, f"no chunk begins at {request.offset}")
         if request.offset in parcel.unfetched:
             parcel.unfetched.discard(request.offset)
-            if not parcel.unfetched:
-                self.events.put_quietly(Pulled(name, time.monotonic()))
+            self.events.put_quietly(Moving(name) if parcel.unfetched else Pulled(name, time.monotonic()))
         return joined(pb.FetchReply(), parcel.payload.cut(request.offset, CHUNK))
 
     async def push(self, content: bytes, context: Any) -> bytes:
@@ -293,8 +296,7 @@ class Service:
         task = pb.Task(step=offer.step, step_size=offer.step_size, steps=offer.steps, size=size, version=offer.version)
         task.name.CopyFrom(to_name(offer.name))
         reply.task.CopyFrom(task)
-        if not parcel.unfetched:
-            self.events.put_quietly(Pulled(offer.name, time.monotonic()))
+        self.events.put_quietly(Moving(offer.name) if parcel.unfetched else Pulled(offer.name, time.monotonic()))
         return parcel.payload.cut(0, CHUNK if parcel.unfetched else size)
 
     async def _room(self, member: Member) -> None:
@@ -331,6 +333,7 @@ class Service:
             return (pb.ANSWER_REFUSED, fate) if fate else (pb.ANSWER_ACKNOWLEDGED, "")
         if name in member.arrived:
             return pb.ANSWER_RECEIVED, ""
+        before = member.parts_missing(name)
         numbers, wrong = self._intake.take(member, name, request, data)
         if wrong:
             known = name in member.handed
@@ -339,6 +342,8 @@ class Service:
                 member.settle(name, wrong)
             return pb.ANSWER_REFUSED, wrong
         if numbers is None:
+            if member.parts_missing(name) != before:  # a part that is sent again is no news
+                self.events.put_quietly(Moving(name))
             return pb.ANSWER_STORED, ""
         arrived = self._intake.arrived(name, request, numbers)
         del member.handed[name]

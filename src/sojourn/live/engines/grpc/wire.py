@@ -19,7 +19,7 @@ from sojourn.learning.replay.local import Local
 from sojourn.live.engine import TaskName, Work
 from sojourn.live.engines.grpc import federation_pb2 as pb
 
-PROTOCOL = 1
+PROTOCOL = 2  # raised with every change that the other side would misunderstand; see federation.proto
 WHOLE = 2 * 2**20  # bytes of an array that travels in one message at most
 CHUNK = 2**20  # bytes of a chunk of a longer array
 WINDOW = 4  # chunks on their way at a time

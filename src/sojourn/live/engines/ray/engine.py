@@ -243,7 +243,7 @@ class RayEngine:
             return Rejected(offer.name.client, offer.name, wrong)
         held = max(0.0, began - handed.at) + result.seconds
         size = result.vector.nbytes + (0 if result.stats is None else result.stats.nbytes)
-        return Arrived(offer.name, _update(result, offer), result.seconds, held, at, size)
+        return Arrived(offer.name, _update(result), result.seconds, held, at, size)
 
     def _broken_rule(self, result: Result, offer: Offer) -> str:
         """Return which rule an update breaks; "" = none. Whether its numbers are finite is seen when it is applied."""
@@ -256,14 +256,14 @@ class RayEngine:
         return "" if isfinite(result.loss) else f"the loss must be finite, got {result.loss}"
 
 
-def _update(result: Result, offer: Offer) -> Update:
-    """Return the update with its tensors on the device of the model."""
-    vector = tensor_of(result.vector).to(offer.params.device)
+def _update(result: Result) -> Update:
+    """Return the update of a result."""
+    vector = tensor_of(result.vector)
     return Update(
         vector if result.plain else None,
         None if result.plain else vector,
         result.step_size,
         result.steps,
-        torch.full((), result.loss, dtype=vector.dtype, device=vector.device),
-        None if result.stats is None else tensor_of(result.stats).to(vector.device),
+        torch.full((), result.loss, dtype=vector.dtype),
+        None if result.stats is None else tensor_of(result.stats),
     )

@@ -62,7 +62,7 @@ class Errand(NamedTuple):
         if there and self.home not in sys.path:
             sys.path.append(self.home)
         with TemporaryDirectory(prefix="sojourn-") as folder, chdir(self.home) if there else nullcontext():
-            built = build(_placed(self, Path(folder)).resolved(execution="one-by-one"))
+            built = build(_placed(self, Path(folder)).resolved(execution="one-by-one"), portable=True)
         worker = FederationWorker(built.federation, Pace.of(built) if self.paced else None)
         for client in self.clients:
             worker.begin(client, self.work)
