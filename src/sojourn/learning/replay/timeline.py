@@ -243,8 +243,11 @@ def discarded(trace: Trace) -> NDArray[np.int64]:
 
 
 def superseded(trace: Trace) -> NDArray[np.bool_]:
-    """Return whether a task came back and was then given up: it did its work to the end, but was dropped."""
-    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & ~np.isnan(trace.finished_at))
+    """Return whether a task came back and was then given up, for a newer one of its client. Where rounds end early, a
+    dropped task may have done its work too, but it was given up on its way back.
+    """
+    came = np.isfinite(trace.finished_at) & (trace.metadata.get("dispatcher") != "rounds")
+    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & came)
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:
