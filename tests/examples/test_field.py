@@ -5,10 +5,14 @@ import re
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
 
 import pytest
+
+from sojourn import Law, Plan, simulate
+from sojourn.algorithms import Local, algorithm
 
 HOME = Path(__file__).parents[2]
 EXAMPLE = HOME / "examples" / "field"
@@ -260,6 +264,26 @@ def test_half_of_the_updates_of_fedasmu_send_nothing_as_the_page_says(example):
         whole = mine.bytes_up * other.updates / other.bytes_up  # updates that take the bytes of a model
         assert whole == pytest.approx(mine.updates / 2, rel=0.03)
     assert "Half of FedASMU's updates are check-ins" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_steps_that_calls_interrupt_count_in_the_kept_gradients_whatever_the_data(example, number):
+    from cells import cells
+    from results import load
+
+    found, cell, most = load(KEPT), cells()[number], 4  # the quadratic problem on each fleet, with four local steps
+    favano = algorithm(found[cell.name]["favano"].algorithm)
+    fleet = replace(cell.fleet, law=(Law.parse(cell.law or "exponential"),) * cell.fleet.groups)
+    plan, scenario = favano.timing(fleet, Plan.uniform(fleet, fleet.clients), Local(most))
+    steps = int(found[cell.name]["favano"].updates)
+    traces = [simulate(fleet, plan, steps, seed=seed, scenario=scenario) for seed in range(5)]
+    work = [trace.work[trace.applied] for trace in traces]
+    done, cut = (sum(int(rows.sum()) for rows in each) / 5 for each in (work, [rows < most for rows in work]))
+    for other in cells():
+        if other.problem != "cifar" and other.fleet_name == cell.fleet_name:
+            for name in ("favano", "quafl"):
+                one = found[other.name][name]
+                assert (one.gradients, one.unused) == pytest.approx((done + cut, cut))
 
 
 def test_updates_of_fedcompass_that_were_replaced_count_in_the_kept_bytes(example):

@@ -49,12 +49,26 @@ def models_held(state):
     return len(found)
 
 
-def most_held(case):
+def most_held(case, steps=None):
     replay, held = case.replay(), []
-    for received in range(1, case.steps + 1):
+    for received in range(1, (steps or case.steps) + 1):
         replay.advance(received)
         held.append(models_held(replay.state))
-    return max(held)
+    return max(held) + most_waiting(case.trace)
+
+
+def most_waiting(trace):
+    """Number of updates that wait at the server at one time, if the model may change before they are applied.
+
+    Otherwise it is known as they come how much they count, so that they can be added up, and none needs to be held.
+    """
+    there = np.isfinite(trace.finished_at) & np.isfinite(trace.applied_at)
+    came, over = trace.finished_at[there], trace.applied_at[there]  # there are no links
+    changes = np.unique(trace.applied_at[trace.applied])
+    passed = np.searchsorted(changes, came, side="right") < np.searchsorted(changes, over)
+    if trace.metadata["dispatcher"] == "periodic" or not passed.any():  # where the server calls, clients wait
+        return 0
+    return max(int(((came <= now) & (now <= over)).sum()) for now in came)
 
 
 def formula(text, chosen):
@@ -73,7 +87,19 @@ def test_the_server_holds_as_many_models_as_the_method_says_and_no_more(number):
     case = simulated(chosen, local, fleet=fleet, steps=steps)
     if case.scenario.dispatcher.name != "restarting":  # under which slow clients may never finish
         assert {int(one) for one in case.trace.client[case.trace.applied]} == set(range(6))
-    assert most_held(case) == formula(facts_of(chosen).server_memory, chosen)
+    held, said = most_held(case), formula(facts_of(chosen).server_memory, chosen)
+    if chosen.name == "fedcompass":  # its server is rarely as full as it can be: see below
+        assert held - most_waiting(case.trace) == 2
+        assert 2 < held <= said
+    else:
+        assert held == said
+
+
+def test_the_server_of_fedcompass_holds_two_updates_of_every_client_at_worst():
+    chosen = algorithm("fedcompass(slack=1)")
+    even = Fleet.of(some=(3, 1.0), others=(3, 1.0))
+    case = simulated(chosen, Local(3, batch_size=4), fleet=even, steps=3000, seed=5)
+    assert most_held(case, steps=60) == formula(facts_of(chosen).server_memory, chosen) == 2 * 6 + 2
 
 
 @pytest.mark.parametrize("rule", ["median", "trimmed", "clipping"])

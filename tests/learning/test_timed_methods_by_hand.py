@@ -187,7 +187,10 @@ def test_fedfix_async_weighs_by_the_time_that_a_client_takes():
     assert models(elsewhere) == near(-0.3 * 0.5 / 0.2)
 
 
-@pytest.mark.parametrize("law", ["exponential", "gamma(shape=3)", "lognormal(sigma=1)", "hyperexponential(scv=4)"])
+LAWS = ["exponential", "gamma(shape=3)", "lognormal(sigma=1)", "hyperexponential(scv=4)", "empirical(0.5 0.8 0.9 1.8)"]
+
+
+@pytest.mark.parametrize("law", LAWS)
 def test_the_windows_of_a_random_time_are_those_of_its_draws(law):
     kind = Law.parse(law)
     rng = np.random.default_rng(5)
@@ -210,6 +213,13 @@ def test_windows_far_shorter_than_a_task_are_counted_to_the_end(steps):
 def test_a_task_takes_its_time_over_dt_in_windows_and_less_than_one_more(law, reach):
     mean = windows(Law.parse(law), 1, reach)
     assert 1 / reach < mean < 1 / reach + 1
+
+
+@pytest.mark.parametrize("reach", [4.0, 0.5, 1e-4])
+def test_the_windows_of_measured_durations_are_the_mean_of_theirs(reach):
+    durations = [0.5, 0.8, 0.9, 1.8]
+    found = windows(Law.empirical(durations), 1, reach)
+    assert found == pytest.approx(np.mean(np.ceil(np.array(durations) / reach - 1e-9)), abs=0.5 * (reach < 0.01))
 
 
 def test_where_the_windows_are_not_known_they_are_counted():

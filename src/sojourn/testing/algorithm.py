@@ -28,11 +28,11 @@ from sojourn.learning.models.small import Point
 from sojourn.learning.replay.federation import Federation
 from sojourn.learning.replay.local import Local
 from sojourn.learning.replay.replay import Diverged, Replay
-from sojourn.learning.replay.timeline import superseded
+from sojourn.learning.replay.timeline import discarded, superseded
 from sojourn.learning.run.store import Store
 from sojourn.plan import Plan
 from sojourn.timing.simulate.record import simulate
-from sojourn.trace import DROPPED, Trace
+from sojourn.trace import Trace
 
 FLEET = Fleet.of(fast=(3, 4.0), slow=(3, 1.0))
 WORK = Local(steps=2, batch_size=4, step_size=0.1)
@@ -224,9 +224,10 @@ def gradients_add_up(case: Case) -> None:
     used = sum(arrival.update.steps for info, arrival in story.infos if info.used)
     unused = sum(arrival.update.steps for info, arrival in story.infos if not info.used)
     tally = story.replay.tally
-    cancelled = [case.trace.client[case.trace.fate == DROPPED], case.trace.work[case.trace.fate == DROPPED]]
-    federation = case.federation()
-    unused += sum(federation.steps_of(client, work) for client, work in zip(*cancelled, strict=True) if work)
+    federation, lost = case.federation(), discarded(case.trace)
+    unused += sum(
+        federation.steps_of(client, work) for client, work in zip(case.trace.client, lost, strict=True) if work
+    )
     assert (tally.gradients, tally.unused) == (used + unused, unused)
     assert used > 0, "no update was used: Info.used must be true where an update enters the model"
 

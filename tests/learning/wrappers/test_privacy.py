@@ -151,6 +151,29 @@ def test_updates_that_were_replaced_before_they_were_used_count_where_the_advers
 
 
 @pytest.mark.parametrize("at", ["client", "server"])
+def test_replaced_updates_leave_the_share_of_clipped_ones_among_the_others_as_it_is(at):
+    fleet = with_law(FLEET, "lognormal(sigma=1.5)")
+    for clip, share in ((1e-6, 1.0), (1e6, 0.0)):
+        one = Gaussian(clip=clip, noise=0, at=at, delta=0)
+        case = simulated(one(FedCompass(slack=1.1)), Local(step_size=0.1, steps=6), fleet=fleet, steps=120)
+        run = case.replay()
+        run.advance(case.steps)
+        assert run.tally.lost > 10
+        assert dict(zip(run.columns, run.measures, strict=True))["clipped"] == share
+
+
+def test_the_share_of_clipped_updates_is_not_known_where_no_update_says_so():
+    setting = simulated(FedBuff(), LOCAL).setting
+    one = Gaussian(delta=0, noise=0)
+    memory = one.missed(one.missed(one.begin(setting), 0), 1)
+    assert one.measures(one.begin(setting), setting)[0] == 0
+    assert math.isnan(one.measures(memory, setting)[0])
+    for flag in (1.0, 0.0):
+        memory = memory.counted(1, torch.tensor(flag))
+    assert one.measures(one.missed(memory, 1), setting)[0] == 0.5
+
+
+@pytest.mark.parametrize("at", ["client", "server"])
 def test_updates_beyond_the_budget_are_refused_and_tell_nothing(at):
     pytest.importorskip("dp_accounting")
     one = Gaussian(clip=1.0, noise=4.0, at=at, budget=6.0)

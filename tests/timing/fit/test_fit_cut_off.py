@@ -10,7 +10,7 @@ from sojourn import Fleet, InvalidInput, Law, Plan, Trace, fit, observe, simulat
 from sojourn.availability import Availability
 from sojourn.scenario import Dispatcher, Scenario
 from sojourn.timing.fit import gathering, observed
-from sojourn.trace import COLUMNS, DROPPED, LOST, REFUSED
+from sojourn.trace import APPLIED, COLUMNS, DROPPED, LOST, REFUSED
 
 FLEET = Fleet.of(fast=(4, 4.0), middle=(4, 1.0), slow=(4, 0.25))
 ONE = Fleet.of(all=(1, 1.0))
@@ -132,6 +132,13 @@ def test_tasks_of_several_local_steps_that_are_dropped_are_divided_by_them():
         fit(run(replace(scenario, one_draw=True)), FLEET),  # one service time for all four
     ):
         assert_found(found)
+
+
+@pytest.mark.parametrize("begun", [0, 2, 3])
+def test_the_work_of_a_dropped_task_is_what_it_had_begun_and_not_what_was_planned(begun):
+    ends, fate = ([4, 16, NAN], [4, 16, 22]), [APPLIED, APPLIED, DROPPED]
+    trace = table([0, 4, 16], *ends, fate, work=[4, 4, begun], dispatcher="rounds", local_steps=4)
+    assert fit(trace, ONE, law="exponential").fleet.rate[0] == pytest.approx(2 / (4 / 4 + 12 / 4 + 6 / 4))
 
 
 @pytest.mark.slow

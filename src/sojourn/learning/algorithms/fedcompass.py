@@ -14,8 +14,8 @@ Decided here, as in the method's public code: a first task has Q max steps, and 
 by itself. A client counts once in an aggregation, with its newest update. The public code weighs a_i by 1/n; here by
 q_i, which is 1/n unless the run says otherwise.
 
-A server that holds updates until they are applied holds up to 2n of them besides: of each client one that waits for its
-group and one that came late. How much one counts is known only then, because the model may change meanwhile.
+The server holds updates until they are applied, up to 2n of them: of each client one that waits for its group and one
+that came late. How much one counts is known only then, because the model may change meanwhile.
 
 Special cases: with Q fixed at one step and one client it is FedAsync. If all clients are equally fast they return
 together, and with alpha = 1 and no staleness it is FedAvg over all.
@@ -74,7 +74,7 @@ class FedCompass(Standard):
     weighs = True
     family = "buffered"
     waits_for = "a group of arrival"
-    server_memory = "2 models"
+    server_memory = "2n + 2 models"
     unbiased = False
     reference = "Li et al., ICLR 2024"
 

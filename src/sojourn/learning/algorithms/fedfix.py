@@ -218,5 +218,5 @@ def beyond_and_left(law: Law, steps: int, at: Floats) -> tuple[Floats, Floats]:
 
         beyond = gammaincc(steps, at)
         return beyond, steps * gammaincc(steps + 1, at) - at * beyond
-    beyond = np.exp(law.kind.log_survival(at))
-    return beyond, beyond * (law.kind.mean_beyond(at) - at)
+    beyond = np.exp(law.log_survival(at))
+    return beyond, beyond * (law.mean_beyond(at) - at)

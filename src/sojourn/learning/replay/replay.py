@@ -94,6 +94,7 @@ class Replay(Server):
                 del self.ready[task.name]
             else:
                 self._lose(task)
+            self._discard(task)
             del self.pending[task.name]
             self.ended += 1
             self._dispatch()
@@ -170,15 +171,18 @@ class Replay(Server):
         if kept is not None:
             self.kept[client] = kept
 
-    def _lose(self, task: Ended) -> None:
-        """Count a task that was not received; what it had begun when the server gave it up is discarded. The update of
-        one that came back before was sent: it counts as many bits as the last one received, since it is not computed.
-        """
-        self.tally.lost += 1
-        if task.dropped and task.work:
-            begun = self.federation.steps_of(task.name[0], task.work)
+    def _discard(self, task: Ended) -> None:
+        """Count the local steps of a task that were begun for nothing."""
+        if task.discarded:
+            begun = self.federation.steps_of(task.name[0], task.discarded)
             self.tally.gradients += begun
             self.tally.unused += begun
+
+    def _lose(self, task: Ended) -> None:
+        """Count a task that was not received. The update of one that came back before it was given up was sent: it
+        counts as many bits as the last one received, since it is not computed.
+        """
+        self.tally.lost += 1
         if task.superseded:
             self.tally.bits_up += self.last_bits
             self.missed(task.name[0])

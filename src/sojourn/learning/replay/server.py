@@ -51,7 +51,9 @@ class Tally:
     gradients: int = 0
     """Number of stochastic gradients computed."""
     unused: int = 0
-    """Number of these that belong to updates which the algorithm did not use, or to tasks that the server cancelled."""
+    """Number of these that belong to updates which the algorithm did not use or to tasks that the server gave up, or
+    that the server's call interrupted.
+    """
     lost: int = 0
     """Number of tasks that never came back."""
     bits_up: int = 0

@@ -39,8 +39,8 @@ class Ended(NamedTuple):
     """Local steps done."""
     closes: bool
     """Whether it is the last task of a round or period of the server."""
-    dropped: bool = False
-    """Whether the server gave it up; the local steps that it had begun are lost."""
+    discarded: int = 0
+    """Local steps that it had begun and whose results are lost: all if the server gave it up, one if a call came."""
     superseded: bool = False
     """Whether it was given up after it had come back, for a newer one of its client."""
 
@@ -76,7 +76,7 @@ class Recorded:
             column.tolist()
             for column in (
                 *(trace.applied_step, trace.dispatched_step, trace.applied_at, trace.dispatched_at),
-                *(trace.prob, trace.work, closing(trace), trace.fate == DROPPED, superseded(trace)),
+                *(trace.prob, trace.work, closing(trace), discarded(trace), superseded(trace)),
             )
         )
         self._names: list[Name] = list(zip(trace.client.tolist(), _nth(trace).tolist(), strict=True))
@@ -230,9 +230,24 @@ def _nth(trace: Trace) -> NDArray[np.int64]:
     return nth
 
 
+def discarded(trace: Trace) -> NDArray[np.int64]:
+    """Return the local steps that each task had begun and whose results are lost: all of a task that the server gave
+    up, and the one that a call of the server interrupted.
+    """
+    lost = np.where(trace.fate == DROPPED, trace.work, 0)
+    if trace.metadata.get("dispatcher") != "periodic":
+        return lost
+    most = trace.metadata.get("local_steps")
+    interrupted = trace.work < most if isinstance(most, int) and most > 0 else trace.finished_at >= trace.applied_at
+    return lost + (trace.applied & interrupted)
+
+
 def superseded(trace: Trace) -> NDArray[np.bool_]:
-    """Return whether a task came back and was then given up: it did its work to the end, but was dropped."""
-    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & ~np.isnan(trace.finished_at))
+    """Return whether a task came back and was then given up, for a newer one of its client. Where rounds end early, a
+    dropped task may have done its work too, but it was given up on its way back.
+    """
+    came = np.isfinite(trace.finished_at) & (trace.metadata.get("dispatcher") != "rounds")
+    return np.asarray((trace.fate == DROPPED) & (trace.work > 0) & came)
 
 
 def closing(trace: Trace) -> NDArray[np.bool_]:

@@ -63,9 +63,26 @@ class Counts(NamedTuple):
     sent: dict[int, int]
     """Updates of each client that were seen."""
     clipped: Tensor | None = None
-    """Number of these that were clipped; None = not known."""
+    """Number of these that were clipped, among those of which this is known; None = of none so far."""
     refused: int = 0
     """Updates refused because their clients had spent their budgets."""
+    unknown: int = 0
+    """Number of the seen updates of which it is not known whether they were clipped."""
+
+    def counted(self, client: int, clipped: Tensor | None) -> "Counts":
+        """Return the counts with one more update of a client, and whether it was clipped; None = not known."""
+        sent = {**self.sent, client: self.sent.get(client, 0) + 1}
+        if clipped is None:
+            return self._replace(sent=sent, unknown=self.unknown + 1)
+        return self._replace(sent=sent, clipped=clipped if self.clipped is None else self.clipped + clipped)
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of clipped updates among those of which it is known; NaN where it is known of none."""
+        seen = sum(self.sent.values())
+        if self.clipped is None:
+            return nan if seen else 0.0
+        return float(self.clipped) / (seen - self.unknown)
 
 
 @dataclass(frozen=True)
@@ -152,16 +169,13 @@ class Gaussian(Wrapper):
         if seen >= self.most:
             return memory._replace(refused=memory.refused + 1), None
         update = self.private(arrival.update) if self.at == "server" else arrival.update
-        one = update.clipped
-        clipped = one if memory.clipped is None or one is None else memory.clipped + one
-        counts = memory._replace(sent={**memory.sent, client: seen + 1}, clipped=clipped)
-        return counts, arrival._replace(update=update)
+        return memory.counted(client, update.clipped), arrival._replace(update=update)
 
     def missed(self, memory: Counts, client: int) -> Counts:
         """Count an update that the adversary has seen, though it was not used."""
         if self.at == "server":  # it has changed no model
             return memory
-        return memory._replace(sent={**memory.sent, client: memory.sent.get(client, 0) + 1}, clipped=None)
+        return memory.counted(client, None)
 
     def private(self, update: Update) -> Update:
         """Return the update, clipped and with noise."""
@@ -211,9 +225,8 @@ class Gaussian(Wrapper):
         return ("clipped", "refused", *epsilon)
 
     def measures(self, memory: Counts, setting: Setting) -> tuple[float, ...]:
-        """Their values; the share of clipped updates is NaN where it is not known."""
-        seen = sum(memory.sent.values())
-        clipped = 0.0 if seen == 0 else nan if memory.clipped is None else float(memory.clipped) / seen
+        """Their values."""
+        clipped = memory.clipped_share
         if self.delta == 0:
             return clipped, memory.refused
         fleet, most = setting.fleet, [0] * setting.fleet.groups

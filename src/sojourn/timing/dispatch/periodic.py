@@ -1,8 +1,8 @@
 """periodic: every client works on its own; once every `waiting + interaction` the server calls `contacts` clients.
 
 A client does up to K local steps from the model that it received last, then it is idle. The clients that are called,
-drawn without replacement, are interrupted, return what they have done (an unfinished step is lost) and get the new
-model.
+drawn without replacement, are interrupted, return what they have done and get the new model. A step that was running is
+lost, and counts as a gradient that was not used.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """rounds: C clients drawn without replacement; the server waits for all of them, or for the first `wait`.
 
 The server sends the model to all C clients, applies together the updates that it waited for, drops the others, and
-takes the time `interaction` before the next round.
+takes the time `interaction` before the next round. The `work` of a dropped task is the local steps that it had begun.
 """
 
 from dataclasses import dataclass
@@ -49,6 +49,16 @@ def _round_trip(e: Engine, client: int) -> tuple[float, float, float]:
 
 
 @bare
+def _begun(e: Engine, client: int, lasted: float) -> int:
+    """Return the local steps that a client has begun of its last task, `lasted` after the service began."""
+    most = 1 if e.world[0].one_draw else e.world[0].local_steps
+    if not lasted > 0.0:
+        return 0
+    _, done = work_within(e, client, e.clients[client].sent - 1, lasted, most)
+    return min(done + 1, most)
+
+
+@bare
 def _sort(scratch: Scratch, size: int) -> None:
     """Rank the round's tasks by the time they are back; equal times keep the order of drawing."""
     for i in range(size):
@@ -85,7 +95,7 @@ def play_rounds(e: Engine, scratch: Scratch, out: TaskRows, rounds: int, wait: i
             out.applied_at[row] = end
             out.dispatched_step[row] = model
             out.applied_step[row] = model + place if applied else -1
-            out.work[row] = e.world[0].local_steps if applied else 0
+            out.work[row] = e.world[0].local_steps if applied else _begun(e, e.order[i], end - scratch.started[i])
             out.fate[row] = APPLIED if applied else DROPPED
             row += 1
         e.world[0].step = model + wait

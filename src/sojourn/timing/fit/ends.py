@@ -165,7 +165,8 @@ def _over(piece: Trace, scene: Scene, reached: float) -> Floats:
 def _steps(piece: Trace, scene: Scene, finished: Flags) -> Floats:
     if scene.one_draw:
         return np.ones(len(piece))
-    planned = np.where(piece.work > 1, piece.work, scene.local_steps)
+    begun = piece.fate == DROPPED  # their work is what they had begun, and not what was planned
+    planned = np.where((piece.work > 1) & ~begun, piece.work, scene.local_steps)
     return np.where(finished, np.maximum(piece.work, 1), planned).astype(np.float64)
 
 
