@@ -142,6 +142,21 @@ def test_a_name_with_html_in_it_stays_text(trace, of_trace):
     assert any(BAD in label for label in of_trace.labels)
 
 
+def test_a_trace_whose_clock_begins_in_1970_is_shown_from_its_first_task_on(trace, of_trace):
+    shift = 1.7e9
+    times = {key: getattr(trace, key) + shift for key in ("dispatched_at", "started_at", "finished_at", "applied_at")}
+    part = parts_of(replace(trace, **times), FLEET, PLAN)[0]
+    found = read(page([part]).html)
+    assert part.name == "simulated Trace of 6,012 tasks, 6,000 applied within 1095.78 seconds"
+    assert re.search(r"in the first [\d.]+ (s|min)\.", of_trace.captions[0])
+    assert (found.captions[0], found.labels[0]) == (of_trace.captions[0], of_trace.labels[0])
+    whole = float(np.nanmax(trace.applied_at) - trace.dispatched_at.min())
+    for one in part.sections[0].figures:
+        begin, end = one.figure.axes[0].get_xlim()
+        assert begin == 0
+        assert end <= whole * 1.001
+
+
 def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace):
     page = trace.report(fleet=FLEET, plan=PLAN).html
     assert "http://" not in page
