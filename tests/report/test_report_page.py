@@ -271,6 +271,15 @@ def test_a_report_is_written_only_over_a_report(tmp_path):
     assert place.read_text("utf-8").startswith("<!doctype html>")
 
 
+def test_a_result_in_python_writes_its_figures_too(tmp_path):
+    found = measure(FLEET, PLAN, 2000, seed=1)
+    report = found.report(tmp_path / "page.html", figures=tmp_path / "figures")
+    written = sorted((tmp_path / "figures").iterdir())
+    assert sorted(report.figures) == written
+    assert {one.suffix for one in written} == {".svg", ".pdf"}
+    assert found.report().figures == ()
+
+
 @pytest.mark.slow
 def test_figures_are_written_as_svg_and_pdf(trace, tmp_path):
     trace.save(tmp_path / "trace.parquet")

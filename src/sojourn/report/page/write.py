@@ -63,10 +63,19 @@ class Report:
         return f'<iframe style="width:100%;height:40rem;border:0" srcdoc="{html.escape(self.html)}"></iframe>'
 
 
-def report_of(thing: Any, path: str | Path | None = None, **known: Any) -> Report:
-    """Return the page of a result; with a `path`, it is also written. `known` may have its `fleet` and `plan`."""
-    made_of = page(parts_of(thing, **known))
-    return made_of if path is None else made_of.save(path)
+def report_of(thing: Any, path: str | Path | None = None, figures: str | Path | None = None, **known: Any) -> Report:
+    """Return the page of a result; with a `path`, it is also written. `known` may have its `fleet` and `plan`.
+
+    `figures` is a folder in which each figure is written as SVG and PDF.
+    """
+    if path is not None:
+        check_report(Path(path))
+    if figures is not None:
+        check_folder(figures)
+    parts = parts_of(thing, **known)
+    written = page(parts)
+    written = written if path is None else written.save(path)
+    return written if figures is None else replace(written, figures=tuple(_written(parts, Path(figures))))
 
 
 def write_report(
