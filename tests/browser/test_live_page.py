@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Thread
-from typing import ClassVar
 
 import pytest
 from reading import cut_off, faint_text, faults
+from stranger import stranger_at
 
 import sojourn
 from live.waiting import free_port, until
@@ -117,23 +117,6 @@ def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visi
     assert page.locator("#connection").is_hidden()
 
 
-class Stranger(BaseHTTPRequestHandler):
-    """Somebody else's program at the port of a server that was killed: it answers everything, and keeps what comes."""
-
-    heard: ClassVar[list[tuple[str, str]]] = []
-    said = b"0" * 64
-
-    def do_GET(self):
-        self.heard.append((self.path.partition("?")[0], str(self.headers)))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.said)))
-        self.end_headers()
-        self.wfile.write(self.said)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.slow
 def test_who_takes_the_port_of_a_server_that_has_gone_is_not_sent_the_token(visit):
     with Dashboard(Run(controls=Asked()).happens(20.0, 100)) as dashboard:
@@ -144,17 +127,11 @@ def test_who_takes_the_port_of_a_server_that_has_gone_is_not_sent_the_token(visi
         port = int(dashboard.address.rstrip("/").rpartition(":")[2])
     page.locator("#connection", has_text="trying again").wait_for()
     until(lambda: not page.evaluate("sessionStorage.length"), START, "a page that is loaded now finds no token")
-    Stranger.heard = []
-    with ThreadingHTTPServer(("127.0.0.1", port), Stranger) as stranger:
-        Thread(target=stranger.serve_forever, daemon=True).start()
-        try:
-            page.locator("#refusal", has_text="so it was not sent").wait_for()
-            visit.end()
-        finally:
-            stranger.shutdown()
-    assert Stranger.heard
-    assert {path for path, _ in Stranger.heard} == {"/api/proof"}
-    assert not [said for _, said in Stranger.heard if token in said or "uthorization" in said]
+    with stranger_at(port) as heard:
+        page.locator("#refusal", has_text="so it was not sent").wait_for()
+        visit.end()
+    assert {path for path, _ in heard} == {"/api/proof"}
+    assert not [said for _, said in heard if token in said or "uthorization" in said]
 
 
 def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
