@@ -20,6 +20,7 @@ from sojourn.report.figures import pyplot, save
 from sojourn.report.page import found as kinds
 from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace, of_tuning
 from sojourn.report.page.found import Found, found
+from sojourn.report.page.of_seeds import part_of_seeds
 from sojourn.report.page.parts import Part, Section, plural, table
 from sojourn.report.page.svg import inline
 from sojourn.report.page.template import check_libraries, fill, safe
@@ -182,7 +183,8 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
         case kinds.RUN:
             return [of_run.part_of_run(path, None, fleet, plan)]
         case kinds.SEEDS:
-            return [of_run.part_of_run(one, None, fleet, plan) for one in _begun(path)]
+            begun = _begun(path)
+            return [*part_of_seeds(path, begun), *(of_run.part_of_run(one, None, fleet, plan) for one in begun)]
         case kinds.COMPARISON:
             return [of_comparison.comparison_in(path)]
         case kinds.SWEEP:
