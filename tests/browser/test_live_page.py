@@ -450,10 +450,10 @@ def test_training_is_paused_from_its_page_and_stopped_with_a_checkpoint(visit, t
     fleet, out, port = tmp_path / "fleet.csv", tmp_path / "run", free_port()
     fleet.write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
     said, words = tmp_path / "said.txt", ["train", str(fleet), "--steps", "1000000", "--evaluate-every", "200"]
-    command = [sys.executable, "-m", "sojourn", *words, "--out", str(out), "--dashboard", str(port)]
+    command = [sys.executable, "-m", "sojourn", *words, "--out", out.name, "--dashboard", str(port)]
     with said.open("wb") as file:
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        training = Popen(command, stdin=DEVNULL, stdout=file, stderr=STDOUT, env=environment)
+        training = Popen(command, stdin=DEVNULL, stdout=file, stderr=STDOUT, env=environment, cwd=tmp_path)
     try:
         until(lambda: "its token is in " in said.read_text(), START, said.read_text)
         token = re.search(r"its token is in (.*)\n", said.read_text())[1]
@@ -465,6 +465,10 @@ def test_training_is_paused_from_its_page_and_stopped_with_a_checkpoint(visit, t
         page.click("#pause")
         page.locator("#state", has_text="paused").wait_for()
         page.locator("#done", has_text="Training waits").wait_for()
+        visit.picture(page, "live-page-training", whole=False)
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert faults(page) == []
         page.click("#pause")
         page.locator("#state", has_text="running").wait_for()
         page.click("#stop")
