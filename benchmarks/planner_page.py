@@ -1,8 +1,10 @@
 """The planner page: how long an answer takes over loopback, and how the ranks of its quick twin compare.
 
 `python benchmarks/planner_page.py` asks a warm server about 1000 clients of 1000 speeds: random policies at several
-budgets, each asked once, so that nothing is answered from memory but the fleet and the recommended plan. With `--ranks`
-it compares the quick twin with the whole one on four fleets instead, which takes minutes.
+budgets, each asked once, so that nothing is answered from memory but the fleet and the recommended plan. Then the
+budget is new each time, then one speed of the fleet, then all of them. As for the page, the server proves before each
+answer that it knows the token. With `--ranks` it compares the quick twin with the whole one on four fleets instead,
+which takes minutes.
 """
 
 import argparse
@@ -30,9 +32,9 @@ EACH = (2, 5, 20, 100, 1000)  # updates that a busy client sends within the budg
 WITHIN = 0.1  # seconds
 
 
-def lognormal(clients: int) -> Fleet:
+def lognormal(clients: int, seed: int = 0) -> Fleet:
     """Return clients of as many speeds."""
-    return Fleet.of_rates(np.exp(np.random.default_rng(0).normal(size=clients)))
+    return Fleet.of_rates(np.exp(np.random.default_rng(seed).normal(size=clients)))
 
 
 def time_for(fleet: Fleet, each: float) -> float:
@@ -56,6 +58,11 @@ def answers(requests: int) -> None:
         print(_row("all", every))
         moved = [_asked(page.port, _question(rows, draw, time_for(fleet, 5 + one / 9))) for one in range(requests)]
         print(_row("a new budget each time", moved))
+        budget = time_for(fleet, 20)
+        typed = [_asked(page.port, _question(_with_cell(rows, draw), draw, budget)) for _ in range(requests)]
+        print(_row("one cell typed each time", typed))
+        others = [rows_of(lognormal(1000, 1 + one)) for one in range(requests)]
+        print(_row("another fleet each time", [_asked(page.port, _question(one, draw, budget)) for one in others]))
     p95 = float(np.quantile([wall for wall, _ in every], 0.95))
     print(f"\n95% of the answers within {1e3 * p95:.0f} ms, target {1e3 * WITHIN:.0f} ms")
 
@@ -73,10 +80,18 @@ def _question(rows: list[dict[str, object]], draw: random.Random, time: float) -
     return {"groups": rows, **knobs, "time": time}
 
 
+def _with_cell(rows: list[dict[str, object]], draw: random.Random) -> list[dict[str, object]]:
+    """Return the fleet with another speed in one row, as if it had been typed."""
+    place = draw.randrange(len(rows))
+    return [{**row, "rate": draw.uniform(0.5, 5)} if at == place else row for at, row in enumerate(rows)]
+
+
 def _asked(port: int, question: dict[str, object]) -> tuple[float, float]:
     headers = {"Authorization": f"Bearer {TOKEN.value}", "Origin": f"http://127.0.0.1:{port}"}
     connection = HTTPConnection("127.0.0.1", port)
     cpu, began = process_time(), perf_counter()
+    connection.request("GET", f"/api/proof?{'0' * 64}")
+    connection.getresponse().read()
     connection.request("POST", "/api/answer", json.dumps(question), headers)
     reply = connection.getresponse()
     found = json.loads(reply.read())

@@ -155,6 +155,51 @@ def test_training_is_paused_and_stopped_by_who_has_its_token_and_can_be_resumed(
     assert sojourn.train(fleet, progress=False, resume=True, **keys).last["received"] == 60
 
 
+def test_training_from_python_has_a_page_that_can_pause_and_stop_it(tmp_path, monkeypatch):
+    fleet, folder = Fleet.of(fast=(2, 4.0), slow=(2, 1.0)), tmp_path / "run"
+    keys = {"steps": 60, "folder": folder, "evaluate_every": 20}
+    pages, begun, go, runs = kept_pages(monkeypatch), threading.Event(), threading.Event(), []
+
+    def progress(*_):
+        begun.set()
+        assert go.wait(60)
+
+    training = threading.Thread(
+        target=lambda: runs.append(sojourn.train(fleet, progress=progress, dashboard=0, **keys))
+    )
+    training.start()
+    try:
+        assert begun.wait(60)
+        port, token = pages[0].port, (folder / "dashboard.token").read_text().strip()
+        assert controlled(port, token, "pause") == 200
+        go.set()
+        assert read(f"http://127.0.0.1:{port}/", token)["state"] == "paused"
+        assert controlled(port, token, "stop") == 200
+    finally:
+        go.set()
+        training.join(60)
+    assert not runs[0].complete
+    assert not (folder / "dashboard.token").exists()
+    assert sojourn.train(fleet, progress=False, resume=True, dashboard=0, **keys).last["received"] == 60
+
+
+def test_a_page_of_training_needs_a_folder_for_its_token():
+    with pytest.raises(InvalidInput, match="dashboard needs a folder"):
+        sojourn.train(Fleet.of(all=(2, 1.0)), steps=5, dashboard=0)
+
+
+def kept_pages(monkeypatch):
+    """The pages that are served from now on, to learn which ports they have."""
+    pages, served = [], sojourn.dashboards._served
+
+    def kept(*given):
+        pages.append(served(*given))
+        return pages[-1]
+
+    monkeypatch.setattr(sojourn.dashboards, "_served", kept)
+    return pages
+
+
 def interrupt(done, total, facts):
     if done >= 20:
         raise KeyboardInterrupt
@@ -166,13 +211,7 @@ def test_without_a_port_nothing_is_shown(tmp_path):
 
 
 def test_a_served_run_can_be_read_and_stopped_by_who_has_the_token_in_its_folder(tmp_path, monkeypatch):
-    folder, stop, pages, served = tmp_path / "live", threading.Event(), [], sojourn.dashboards._served
-
-    def kept(*given):
-        pages.append(served(*given))
-        return pages[-1]
-
-    monkeypatch.setattr(sojourn.dashboards, "_served", kept)  # to learn which port it has
+    folder, stop, pages = tmp_path / "live", threading.Event(), kept_pages(monkeypatch)
     run = threading.Thread(
         target=lambda: sojourn.serve(
             3, folder=folder, address="127.0.0.1:0", time=60, stop=stop, dashboard=0, model="mlp(hidden=4)"

@@ -30,10 +30,11 @@ class Dashboard:
     alone, and never part of the address.
     """
 
-    def __init__(self, watched: "Watched | Planner", port: int = 0) -> None:
+    def __init__(self, watched: "Watched | Planner", port: int = 0, folder: Path | None = None) -> None:
+        """`folder` is where the token lies meanwhile; None = in a private folder."""
         from sojourn.report.web.tokens import passing_token
 
-        self._held = passing_token()
+        self._held = passing_token(folder)
         token = self._held.__enter__()
         try:
             self._serving = _served(watched, token, port).start()
@@ -161,13 +162,18 @@ def beside(run: "LiveRun", stop: threading.Event, port: int | None) -> Iterator[
 
 
 @contextmanager
-def beside_training(folder: Path, stop: threading.Event, port: int) -> Iterator[tuple[Dashboard, "TrainingControls"]]:
-    """Show the training of this process during the block, with controls, whose `wait` it has to call now and then."""
+def beside_training(
+    folder: Path, stop: threading.Event, port: int, token_here: bool = False
+) -> Iterator[tuple[Dashboard, "TrainingControls"]]:
+    """Show the training of this process during the block, with controls, whose `wait` it has to call now and then.
+
+    With `token_here` the token lies in the run's folder meanwhile.
+    """
     from sojourn.report.live_page.training import WatchedTraining
     from sojourn.report.live_page.training_controls import TrainingControls
 
     controls = TrainingControls(stop)
-    with Dashboard(WatchedTraining(folder, controls), port) as page:
+    with Dashboard(WatchedTraining(folder, controls), port, folder if token_here else None) as page:
         yield page, controls
 
 

@@ -34,14 +34,15 @@ class Tabular:
         more = f"<p>and {len(rows) - MOST_ROWS:,} more rows</p>" if len(rows) > MOST_ROWS else ""
         return f"<p>{_cell(self._title())}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
-    def report(self, path: str | Path | None = None, **known: Any) -> Any:
+    def report(self, path: str | Path | None = None, *, figures: str | Path | None = None, **known: Any) -> Any:
         """Return a page about the result, one HTML file that explains itself; with a `path`, it is also written.
 
-        `known` may have the `fleet` and the `plan` of a trace, as objects or files. The page has its text in `.html`,
-        is shown by a notebook, and is written by `.save("report.html")`.
+        `figures` is a folder in which each figure is written too, as SVG and PDF. `known` may have the `fleet` and the
+        `plan` of a trace, as objects or files. The page has its text in `.html`, is shown by a notebook, and is written
+        by `.save("report.html")`.
         """
         # pages lie above results in the layers, so they are looked up when one is asked for
-        return import_module("sojourn.report.page.write").report_of(self, path, **known)
+        return import_module("sojourn.report.page.write").report_of(self, path, figures, **known)
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame."""

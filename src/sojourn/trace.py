@@ -102,8 +102,13 @@ class Trace(Frozen, Tabular):
     def _title(self) -> str:
         ended = self.applied_at[self.applied]
         known = ended[np.isfinite(ended)]
-        until = f" until time {known.max():.6g}" if known.size else ""
-        return f"{self.metadata.get('origin', 'given')} Trace of {len(self):,} tasks, {ended.size:,} applied{until}"
+        within = f" within {known.max() - self._begin():.6g} seconds" if known.size else ""
+        return f"{self.metadata.get('origin', 'given')} Trace of {len(self):,} tasks, {ended.size:,} applied{within}"
+
+    def _begin(self) -> float:
+        """Return when the first task was dispatched; its clock may begin anywhere."""
+        begin = float(np.fmin.reduce(self.dispatched_at, initial=np.inf))
+        return begin if np.isfinite(begin) else 0.0
 
     def _table(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in COLUMNS}

@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import Thread
-from typing import ClassVar
 
 import pytest
 from reading import cut_off, faint_text, faults
+from stranger import stranger_at
 
 import sojourn
 from live.waiting import free_port, until
@@ -117,23 +117,6 @@ def test_a_server_that_cannot_answer_now_is_asked_again_with_the_same_token(visi
     assert page.locator("#connection").is_hidden()
 
 
-class Stranger(BaseHTTPRequestHandler):
-    """Somebody else's program at the port of a server that was killed: it answers everything, and keeps what comes."""
-
-    heard: ClassVar[list[tuple[str, str]]] = []
-    said = b"0" * 64
-
-    def do_GET(self):
-        self.heard.append((self.path.partition("?")[0], str(self.headers)))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.said)))
-        self.end_headers()
-        self.wfile.write(self.said)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.slow
 def test_who_takes_the_port_of_a_server_that_has_gone_is_not_sent_the_token(visit):
     with Dashboard(Run(controls=Asked()).happens(20.0, 100)) as dashboard:
@@ -144,17 +127,11 @@ def test_who_takes_the_port_of_a_server_that_has_gone_is_not_sent_the_token(visi
         port = int(dashboard.address.rstrip("/").rpartition(":")[2])
     page.locator("#connection", has_text="trying again").wait_for()
     until(lambda: not page.evaluate("sessionStorage.length"), START, "a page that is loaded now finds no token")
-    Stranger.heard = []
-    with ThreadingHTTPServer(("127.0.0.1", port), Stranger) as stranger:
-        Thread(target=stranger.serve_forever, daemon=True).start()
-        try:
-            page.locator("#refusal", has_text="so it was not sent").wait_for()
-            visit.end()
-        finally:
-            stranger.shutdown()
-    assert Stranger.heard
-    assert {path for path, _ in Stranger.heard} == {"/api/proof"}
-    assert not [said for _, said in Stranger.heard if token in said or "uthorization" in said]
+    with stranger_at(port) as heard:
+        page.locator("#refusal", has_text="so it was not sent").wait_for()
+        visit.end()
+    assert {path for path, _ in heard} == {"/api/proof"}
+    assert not [said for _, said in heard if token in said or "uthorization" in said]
 
 
 def test_the_keyboard_reaches_what_each_client_holds(visit, watched):
@@ -473,10 +450,10 @@ def test_training_is_paused_from_its_page_and_stopped_with_a_checkpoint(visit, t
     fleet, out, port = tmp_path / "fleet.csv", tmp_path / "run", free_port()
     fleet.write_text("name,count,rate\nfast,3,8\nslow,2,1\n")
     said, words = tmp_path / "said.txt", ["train", str(fleet), "--steps", "1000000", "--evaluate-every", "200"]
-    command = [sys.executable, "-m", "sojourn", *words, "--out", str(out), "--dashboard", str(port)]
+    command = [sys.executable, "-m", "sojourn", *words, "--out", out.name, "--dashboard", str(port)]
     with said.open("wb") as file:
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-        training = Popen(command, stdin=DEVNULL, stdout=file, stderr=STDOUT, env=environment)
+        training = Popen(command, stdin=DEVNULL, stdout=file, stderr=STDOUT, env=environment, cwd=tmp_path)
     try:
         until(lambda: "its token is in " in said.read_text(), START, said.read_text)
         token = re.search(r"its token is in (.*)\n", said.read_text())[1]
@@ -488,6 +465,10 @@ def test_training_is_paused_from_its_page_and_stopped_with_a_checkpoint(visit, t
         page.click("#pause")
         page.locator("#state", has_text="paused").wait_for()
         page.locator("#done", has_text="Training waits").wait_for()
+        visit.picture(page, "live-page-training", whole=False)
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert faults(page) == []
         page.click("#pause")
         page.locator("#state", has_text="running").wait_for()
         page.click("#stop")

@@ -7,8 +7,10 @@ import numpy as np
 import planner_page
 import pytest
 from reading import faults
+from stranger import stranger_at
 
 import sojourn as sj
+from live.waiting import until
 from sojourn.laws.law import MOST_DURATIONS
 from sojourn.report.planner.answer import answer
 from sojourn.report.planner.app import served
@@ -194,6 +196,22 @@ def test_a_server_that_has_gone_is_said(visit):
     )
 
 
+def test_who_takes_the_port_of_a_planner_that_has_gone_is_sent_neither_token_nor_fleet(visit):
+    serving = served(FLEET, "mine", TOKEN).start()
+    page = opened(visit, serving)
+    visit.expect_errors("401", "ERR_")
+    serving.stop()
+    page.select_option("#cap", "2")
+    page.locator("#connection", has_text="does not answer").wait_for()
+    until(lambda: not page.evaluate("sessionStorage.length"), 60, "a page that is loaded now finds no token")
+    with stranger_at(serving.port) as heard:
+        page.select_option("#cap", "3")
+        page.locator("#refusal", has_text="so it was not sent").wait_for()
+        visit.end()
+    assert {path for path, _ in heard} == {"/api/proof"}
+    assert not [said for _, said in heard if TOKEN.value in said or "uthorization" in said or "slow" in said]
+
+
 def test_everything_that_waits_for_a_token_goes_on_with_it(visit):
     serving = served(FLEET, "mine", TOKEN).start()
     page = opened(visit, serving)
@@ -204,7 +222,7 @@ def test_everything_that_waits_for_a_token_goes_on_with_it(visit):
         page.select_option("#cap", "2")
         page.locator("#refusal", has_text="this is not the token").wait_for()
         page.click("#download")
-        assert "this is not the token" in page.inner_text("#refusal")
+        assert "This is not the token" in page.inner_text("#refusal")
         page.fill("#token", other.value)
         with page.expect_download():
             page.keyboard.press("Enter")

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import reading
+from typer.testing import CliRunner
 
 from live.waiting import until
-from sojourn import Fleet, Plan, compare, make_plan, simulate, train
+from sojourn import Fleet, Plan, compare, make_plan, simulate, sweep, train, tune
+from sojourn.cli.main import app
 from sojourn.report.page.parts import Part, Section, table
 from sojourn.report.page.write import write_report
 
@@ -53,21 +55,51 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("trained")
     with contextlib.chdir(folder):
-        Fleet(("fast", "slow"), FLEET.count, FLEET.rate).save("fleet.csv")
+        fleet = Fleet(("fast", "slow"), FLEET.count, FLEET.rate)
+        fleet.save("fleet.csv")
         keys: dict[str, Any] = {"data": "digits", "partition": "classes(k=2)", "model": "logistic", "time": 30}
         train("fleet.csv", concurrency=10, step_size=0.1, folder="run", progress=False, **keys)
         write_report(["run"], folder / "run.html")
         methods = ["asyncsgd", "fedbuff(size=5)", "fedasync"]
         compare("fleet.csv", methods, seeds=3, folder="comparison", jobs=1, step_size=0.1, **keys)
         write_report(["comparison"], folder / "comparison.html")
+        short = {**keys, "time": 10, "concurrency": 10, "jobs": 1}
+        sweep("fleet.csv", {"step_size": [0.05, 0.1, 0.2], "cap": ["1", "none"]}, seeds=2, folder="sweep", **short)
+        write_report(["sweep"], folder / "sweep.html")
+        Plan.uniform(fleet, 10).save("plan.json")
+        del short["concurrency"]
+        tune("fleet.csv", "plan.json", folder="tuning", guess=0.1, **short)
+        write_report(["tuning"], folder / "tuning.html")
+        for seed in (0, 1, 2):
+            train(
+                "fleet.csv",
+                concurrency=10,
+                step_size=0.1,
+                folder=f"seeds/seed-{seed}",
+                seed=seed,
+                progress=False,
+                **keys,
+            )
+        Path("seeds/seeds.json").write_text('{"seeds": [0, 1, 2]}')
+        write_report(["seeds"], folder / "seeds.html")
+        words = ["simulate", "fleet.csv", "-C", "10", "--steps", "20000", "-R", "4", "--out", "simulation"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        write_report(["simulation"], folder / "simulation.html")
     return folder
 
 
-@pytest.mark.parametrize(("name", "height"), [("run", 3400), ("comparison", 2450)])
+KINDS = {"run": 3400, "comparison": 2450, "sweep": 1300, "tuning": 1600, "seeds": 2200, "simulation": 1700}
+"""Kinds of pages, and how many pixels of each are kept as a picture."""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.slow
-def test_everybody_can_read_a_report_of_training(visit: Any, trained: Path, name: str, height: int) -> None:
-    page = visit(trained / f"{name}.html", width=WIDTH, height=height)
-    visit.picture(page, f"report-{name}", whole=False)
+def test_everybody_can_read_a_report_of_training(visit: Any, trained: Path, name: str, dark: bool) -> None:
+    page = visit(trained / f"{name}.html", width=WIDTH, height=KINDS[name], dark=dark)
+    assert page.locator("svg").count() > 0
+    if not dark:
+        visit.picture(page, f"report-{name}", whole=False)
     assert reading.faults(page) == []
     page.emulate_media(media="print")
     assert reading.cut_off(page) == []

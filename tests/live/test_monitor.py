@@ -1,5 +1,6 @@
 """The numbers of a live run, on 127.0.0.1 alone."""
 
+import json
 import urllib.error
 import urllib.request
 from http.server import ThreadingHTTPServer
@@ -62,13 +63,19 @@ def test_every_number_has_its_words():
     assert text(dict.fromkeys(HELP, 1.0)).count("# HELP") == len(HELP)
 
 
-def test_a_log_that_has_grown_long_is_turned_over(tmp_path):
-    with Log(tmp_path / "log.jsonl", most=100) as log:
+def test_a_log_that_has_grown_long_is_turned_over_and_says_first_what_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr("sojourn.live.log.MOST", 100)
+    with Log(tmp_path / "log.jsonl") as log:
+        log.first = lambda: {"clients": [3]}
         for number in range(5):
             log.write("joined", {"client": number, "reason": 'a "quoted"\nreason'})
-    old, new = ((tmp_path / name).read_text().splitlines() for name in ("log.jsonl.1", "log.jsonl"))
-    assert all(one.startswith("{") for one in old + new)
-    assert len(old + new) >= 1
+    old, new = (
+        [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("log.jsonl.1", "log.jsonl")
+    )
+    assert old[0]["what"] == new[0]["what"] == "new log"
+    assert new[0]["clients"] == [3]
+    assert new[-1]["client"] == 4
 
 
 def test_a_port_is_tried_without_an_answer_to_who_asks_there_already(monkeypatch):

@@ -8,7 +8,9 @@ import pytest
 from live.changing_fleet import Rarely, five_clients
 from sojourn import Trace, tails
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.live import attach
 from sojourn.live.journal import ROW
+from sojourn.live.log_state import LogState
 from sojourn.live.watched_folder import WatchedFolder
 from sojourn.live.watched_run import WatchedRun
 from sojourn.report.live_page.state import State
@@ -159,6 +161,38 @@ def test_clients_have_the_names_that_they_said_while_a_run_goes_on_and_afterward
         run.run(threading.Event(), watch)
     seen.append(WatchedFolder(run.folder).look().names)
     assert seen == [{0: "anna", 3: "<b>"}] * 3
+
+
+@pytest.mark.parametrize("turnovers", [2, 5])
+def test_a_page_that_opens_after_the_log_was_turned_over_knows_who_is_there(opened, monkeypatch, turnovers):
+    run, seen = opened(), []
+    monkeypatch.setattr("sojourn.live.log.MOST", 150)
+
+    def watch(now):
+        if now.server.received == 100 and not seen:
+            now.loop.controls.pause()
+            now.loop._heed()
+            now.loop._left(3, "it went away")
+            for number in range(3 * turnovers):
+                now.note("keys", {"reason": f"something else {number}, in as many words as fill a log"})
+            now.loop.commit()
+            seen.append((WatchedFolder(run.folder).look(), attach(run.folder).present))
+            now.loop.controls.go_on()
+
+    with run:
+        run.run(threading.Event(), watch)
+    look, present = seen[0]
+    assert look.state == "paused"
+    assert look.present.tolist() == [True, True, True, False, True]
+    assert present == [0, 1, 2, 4]
+
+
+def test_a_line_of_a_log_that_says_nonsense_of_who_is_there_is_harmless():
+    state = LogState()
+    state.take({"what": "new log", "clients": [1, -1, "a", True, None, 2.5], "paused": "yes"})
+    assert (state.present, state.paused) == ({1}, False)
+    state.take({"what": "new log"})
+    assert state.present == set()
 
 
 def test_a_folder_without_a_live_run_is_refused_in_a_sentence(tmp_path):

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 from sojourn import Fleet, compare, sweep, train
 from sojourn.cli.main import app
 from sojourn.experiments.results import Run
+from sojourn.experiments.statistics import interval
 from sojourn.learning.run.metrics import read_metrics
 from sojourn.report.page.of_comparison import part_of_sweep
 from sojourn.report.page.write import write_report
@@ -112,12 +113,29 @@ def test_one_run_of_a_sweep_is_complete(folder):
 
 
 @pytest.mark.slow
-def test_the_seeds_of_a_run_are_parts_of_one_page(folder, tmp_path):
-    for seed in (3, 4):
-        shutil.copytree(folder / "run", tmp_path / "seeds" / f"seed-{seed}")
-    (tmp_path / "seeds" / "seeds.json").write_text('{"seeds": [3, 4]}')
+def test_the_seeds_of_a_run_have_a_mean_with_its_interval_and_then_a_part_each(folder, tmp_path):
+    values = {3: 0.5, 4: 0.6, 5: 0.7}
+    for seed, accuracy in values.items():
+        place = tmp_path / "seeds" / f"seed-{seed}"
+        shutil.copytree(folder / "run", place)
+        head, *_, last = (place / "metrics.csv").read_text().splitlines()
+        cells = dict(zip(head.split(","), last.split(","), strict=True)) | {"accuracy": str(accuracy)}
+        first = dict.fromkeys(cells, "0")
+        (place / "metrics.csv").write_text("\n".join([head, ",".join(first.values()), ",".join(cells.values()), ""]))
+    (tmp_path / "seeds" / "seeds.json").write_text('{"seeds": [3, 4, 5]}')
     told = paged(tmp_path / "seeds", out=tmp_path / "page.html")
-    assert "Report of 2 parts" in told.text
+    assert "Report of 4 parts" in told.text
+    low, high = interval(values.values())[1:]
+    for axis in ("updates received", "virtual time", "gradients computed"):
+        assert told.row("Where every seed has come to", axis)[2] == f"0.6 ({low:.4g} to {high:.4g})"
+        assert any(one.startswith(f"Test accuracy over {axis}") for one in told.labels)
+    assert "3 seeds of " in told.answer
+    (tmp_path / "seeds" / "seed-5" / "summary.json").unlink()
+    told = paged(tmp_path / "seeds", out=tmp_path / "page.html")
+    assert told.row("Where every seed has come to", "virtual time")[2].startswith("0.55 (")
+    assert "not trained to the end: seed-5." in told.text
+    (tmp_path / "seeds" / "seed-4" / "summary.json").unlink()
+    assert "Report of 3 parts" in paged(tmp_path / "seeds", out=tmp_path / "page.html").text  # one has no interval
 
 
 @pytest.fixture(scope="module")

@@ -142,6 +142,21 @@ def test_a_name_with_html_in_it_stays_text(trace, of_trace):
     assert any(BAD in label for label in of_trace.labels)
 
 
+def test_a_trace_whose_clock_begins_in_1970_is_shown_from_its_first_task_on(trace, of_trace):
+    shift = 1.7e9
+    times = {key: getattr(trace, key) + shift for key in ("dispatched_at", "started_at", "finished_at", "applied_at")}
+    part = parts_of(replace(trace, **times), FLEET, PLAN)[0]
+    found = read(page([part]).html)
+    assert part.name == "simulated Trace of 6,012 tasks, 6,000 applied within 1095.78 seconds"
+    assert re.search(r"in the first [\d.]+ (s|min)\.", of_trace.captions[0])
+    assert (found.captions[0], found.labels[0]) == (of_trace.captions[0], of_trace.labels[0])
+    whole = float(np.nanmax(trace.applied_at) - trace.dispatched_at.min())
+    for one in part.sections[0].figures:
+        begin, end = one.figure.axes[0].get_xlim()
+        assert begin == 0
+        assert end <= whole * 1.001
+
+
 def test_a_page_refers_to_nothing_outside_and_every_id_is_unique(trace, of_trace):
     page = trace.report(fleet=FLEET, plan=PLAN).html
     assert "http://" not in page
@@ -254,6 +269,15 @@ def test_a_report_is_written_only_over_a_report(tmp_path):
     assert place.read_text() == "mine"
     PLAN.report().save(place, overwrite=True)
     assert place.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_a_result_in_python_writes_its_figures_too(tmp_path):
+    found = measure(FLEET, PLAN, 2000, seed=1)
+    report = found.report(tmp_path / "page.html", figures=tmp_path / "figures")
+    written = sorted((tmp_path / "figures").iterdir())
+    assert sorted(report.figures) == written
+    assert {one.suffix for one in written} == {".svg", ".pdf"}
+    assert found.report().figures == ()
 
 
 @pytest.mark.slow

@@ -189,6 +189,11 @@ class EndedCell:
     diverged: bool
     """Whether it ended with numbers that are not finite."""
 
+    @property
+    def budget(self) -> float | None:
+        """Its virtual time; None = it was given updates."""
+        return self.cell.config.time
+
     @cached_property
     def rows(self) -> list[dict[str, float]]:
         """Its metrics, one row per evaluation."""

@@ -20,7 +20,7 @@ from sojourn.experiments.comparison import ComparisonSpec
 from sojourn.experiments.on_ray import cluster
 from sojourn.experiments.run_cells import Swept, run_cells
 from sojourn.experiments.same_dispatcher import differing, dispatcher_of, uncapped
-from sojourn.experiments.statistics import AXES, Runs, curves, standing, to_target
+from sojourn.experiments.statistics import AXES, curves, standing, to_target
 from sojourn.experiments.train_cells import check_cells
 from sojourn.experiments.tune import Tuned, trials, tune
 from sojourn.files import write_json
@@ -34,6 +34,9 @@ ALIKE = ("device", "sojourn", "torch")
 Phase = Callable[[str], None]
 """A function that is told what is being done now."""
 
+CellRuns = Mapping[str, Mapping[int, EndedCell]]
+"""Runs by algorithm, then by seed."""
+
 
 @dataclass
 class Compared:
@@ -43,7 +46,7 @@ class Compared:
     """Its folder."""
     tuned: Tuned
     """The step sizes, and how they were chosen."""
-    runs: Runs = field(default_factory=dict)
+    runs: CellRuns = field(default_factory=dict)
     """The runs that have ended."""
     table: list[dict[str, Any]] = field(default_factory=list)
     """One row per algorithm and axis."""
@@ -199,7 +202,7 @@ def _marks(comparison: ComparisonSpec, tuned: Tuned, name: str, runs: Mapping[in
     }
 
 
-def _run_rows(comparison: ComparisonSpec, runs: Runs, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def _run_rows(comparison: ComparisonSpec, runs: CellRuns, marks: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, mine in runs.items():
         for seed, run in mine.items():
@@ -294,7 +297,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def unpaired(runs: Runs) -> list[str]:
+def unpaired(runs: CellRuns) -> list[str]:
     """Sentences that say in what runs with the same seed differ; none where all runs are pairs.
 
     Service times and batches follow from the seed, the client and the number of the task. Runs that agree in these
@@ -317,7 +320,7 @@ def unpaired(runs: Runs) -> list[str]:
     return notes
 
 
-def unused(runs: Runs) -> list[str]:
+def unused(runs: CellRuns) -> list[str]:
     """Sentences that name the settings which an algorithm does not use."""
     notes = []
     for name, mine in runs.items():
@@ -326,7 +329,7 @@ def unused(runs: Runs) -> list[str]:
     return notes
 
 
-def mixed(runs: Runs, folder: Path = Path()) -> list[str]:
+def mixed(runs: CellRuns, folder: Path = Path()) -> list[str]:
     """Sentences that say in which devices and versions the runs differ."""
     every = [run.identity() for mine in runs.values() for run in mine.values()]
     notes = []

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.bounds import AMOUNT, ANY, Bounds, bounds_of, cut, of_differences
 from sojourn.errors import InvalidInput
-from sojourn.experiments.cells import EndedCell
 from sojourn.text import listed
 from sojourn.types import Floats
 
@@ -28,21 +27,43 @@ FALLING = ("test_loss", "train_loss")
 POINTS = 101  # points of a curve
 
 
-def end_of(run: EndedCell, axis: str) -> float:
+class Judged(Protocol):
+    """A run that has ended, as far as its statistics need it."""
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it ended with numbers that are not finite."""
+
+    @property
+    def budget(self) -> float | None:
+        """Its virtual time; None = it ends with its last evaluation."""
+
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """Its metrics, one row per evaluation."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The contents of its config.json."""
+
+    def column(self, key: str) -> Floats:
+        """A column of the metrics."""
+
+
+def end_of(run: Judged, axis: str) -> float:
     """The value on an axis where a run ends; inf for a run that diverged, so that it does not shorten the others."""
     if run.diverged:
         return inf
-    budget = run.cell.config.time
-    return float(budget if axis == "time" and budget is not None else run.rows[-1][axis])
+    return float(run.budget if axis == "time" and run.budget is not None else run.rows[-1][axis])
 
 
-def common_end(runs: Iterable[EndedCell], axis: str) -> float:
+def common_end(runs: Iterable[Judged], axis: str) -> float:
     """The largest value on an axis that all runs reach; NaN if every run diverged."""
     end = min((end_of(run, axis) for run in runs), default=inf)
     return end if end < inf else float("nan")
 
 
-def at_points(run: EndedCell, axis: str, key: str, at: Floats) -> Floats:
+def at_points(run: Judged, axis: str, key: str, at: Floats) -> Floats:
     """A column of the metrics at points of an axis, by linear interpolation; NaN beyond the end of the run.
 
     Each algorithm is evaluated at its own points, so the last evaluation before a point would put it at a disadvantage.
@@ -131,7 +152,7 @@ class Target:
         return int(np.argmax(good)) if good.any() else None
 
 
-Runs = Mapping[str, Mapping[int, EndedCell]]
+Runs = Mapping[str, Mapping[int, Judged]]
 """Runs by algorithm, then by seed."""
 
 
@@ -159,21 +180,21 @@ def standing(runs: Runs, baseline: str | None, target: Target | None = None) -> 
     return rows
 
 
-def _at(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[int, float]:
+def _at(runs: Mapping[int, Judged], axis: str, at: float, key: str) -> dict[int, float]:
     """The value of each run at a point; NaN for a run that diverged, before or after the point."""
     return {
         seed: nan if run.diverged else float(at_points(run, axis, key, np.array([at]))[0]) for seed, run in runs.items()
     }
 
 
-def _bounds(runs: Mapping[int, EndedCell], column: str) -> Bounds:
+def _bounds(runs: Mapping[int, Judged], column: str) -> Bounds:
     """The bounds of a column of the metrics; for losses, the bounds that hold for the losses of all runs."""
     told = [run.facts["config"] for run in runs.values()]
     every = [bounds_of(column, one.get("loss") if isinstance(one, Mapping) else None) for one in told]
     return min(low for low, _ in every), max(high for _, high in every)
 
 
-def _values(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> dict[str, float]:
+def _values(runs: Mapping[int, Judged], axis: str, at: float, key: str) -> dict[str, float]:
     def found(column: str) -> Interval:
         return interval(_at(runs, axis, at, column).values(), within=_bounds(runs, column))
 
@@ -184,14 +205,14 @@ def _values(runs: Mapping[int, EndedCell], axis: str, at: float, key: str) -> di
 
 
 def _difference(
-    runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: str, at: float, key: str
+    runs: Mapping[int, Judged], base: Mapping[int, Judged], axis: str, at: float, key: str
 ) -> dict[str, float]:
     mine, theirs = _at(runs, axis, at, key), _at(base, axis, at, key)
     pairs = (mine[seed] - theirs[seed] for seed in mine if seed in theirs)
     return interval(pairs, within=of_differences(_bounds(runs, key))).named("difference")
 
 
-def to_target(run: EndedCell, axis: str, target: Target) -> float:
+def to_target(run: Judged, axis: str, target: Target) -> float:
     """What the target cost a run; inf = it was not reached, or the run diverged."""
     if run.diverged:
         return inf
@@ -199,7 +220,7 @@ def to_target(run: EndedCell, axis: str, target: Target) -> float:
     return inf if first is None else float(run.rows[first][axis])
 
 
-def cost_of(runs: Mapping[int, EndedCell], base: Mapping[int, EndedCell], axis: str, target: Target) -> dict[str, Any]:
+def cost_of(runs: Mapping[int, Judged], base: Mapping[int, Judged], axis: str, target: Target) -> dict[str, Any]:
     """What the target cost: a mean only where every run reached it, a median where most did."""
     mine = {seed: to_target(run, axis, target) for seed, run in runs.items()}
     theirs = {seed: to_target(run, axis, target) for seed, run in base.items()}

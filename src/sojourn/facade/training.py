@@ -1,5 +1,6 @@
 """`sojourn.train`: one run, from its objects to its results."""
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,7 @@ from sojourn.experiments.results import Run
 from sojourn.facade.surroundings import one_thread, place_for
 from sojourn.facade.texts import run_keys
 from sojourn.fleet import Fleet
+from sojourn.interrupts import noted
 from sojourn.learning.run.config import TrainConfig
 from sojourn.shown import quoted
 from sojourn.trace import Trace
@@ -32,6 +34,7 @@ def train(
     checkpoint_seconds: float | str = 60.0,
     tune: bool = False,
     callbacks: Sequence[Any] = (),
+    dashboard: int | None = None,
     **keys: Any,
 ) -> Run:
     """Train a model over a fleet on a simulated clock, and return the finished Run.
@@ -57,15 +60,21 @@ def train(
     - `tune`: choose the step size first, as `sojourn.tune` does, by trials that are stored in the run's folder
     - `callbacks`: what is told of the run while it trains, as objects of `sojourn.callbacks` or as texts:
       `[sojourn.callbacks.EarlyStop("accuracy", 0.9), "checkpoints(every=1000)", "mlflow"]`
+    - `dashboard`: port on 127.0.0.1 of a page that shows the training and can pause and stop it; meanwhile its token is
+      in `dashboard.token` in the folder, which must be given
 
-    Ctrl-C stops the run and writes a checkpoint; the Run that is returned then has `complete` False.
+    Ctrl-C, or *Stop* on the page, stops the run and writes a checkpoint; the Run that is returned then has `complete`
+    False.
 
     >>> fleet = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
     >>> train(fleet, steps=20, partition="iid", progress=False).complete
     True
     """
+    from sojourn.dashboards import check_port
     from sojourn.experiments.training import open_run
 
+    if dashboard is not None and folder is None:
+        raise InvalidInput('dashboard needs a folder, which then has the token of the page; give folder="run"')
     given, told = run_keys(fleet, plan, keys), made_of(callbacks)
     file = str(trace) if isinstance(trace, str | Path) else None
     if isinstance(trace, str | Path):
@@ -74,6 +83,7 @@ def train(
         raise InvalidInput(f"trace must be a Trace or the name of its file, got {quoted(trace)}; see sojourn.simulate")
     config = TrainConfig.of(given, "train")
     _warn_of_tuning(config, tune)
+    check_port(dashboard)
     with one_thread(), place_for(folder) as (place, temporary):
         if tune:
             from sojourn.experiments.tune_plan import tuned_step
@@ -86,11 +96,36 @@ def train(
             config = config.resolved(step_size=tuned.step_size)
         with _bar("loading_bar", progress) as watch:
             run = open_run(config, place, resume, watch, trace=trace, overwrite=overwrite, callbacks=told)
-        with _bar("training_bar", progress) as report, _not_kept(temporary):
-            run.go(
-                seconds(checkpoint_seconds, "checkpoint_seconds"), progress=progress if callable(progress) else report
-            )
+        with run, _bar("training_bar", progress) as bar, _not_kept(temporary), _page(place, dashboard) as (stop, wait):
+            report = _then(progress if callable(progress) else bar, wait)
+            run.go(seconds(checkpoint_seconds, "checkpoint_seconds"), progress=report, stop=stop)
     return Run(place, temporary)
+
+
+@contextmanager
+def _page(folder: Path, port: int | None) -> Iterator[tuple[threading.Event | None, Callable[[], None] | None]]:
+    """Show the training as a page; give what stops it, and what returns when it may go on."""
+    if port is None:
+        yield None, None
+        return
+    from sojourn.dashboards import beside_training
+
+    with noted(twice=True) as stop, beside_training(folder, stop, port, token_here=True) as (_, controls):
+        yield stop, controls.wait
+
+
+def _then(progress: Progress | None, wait: Callable[[], None] | None) -> Progress | None:
+    """Return what reports progress, and then waits while the page has paused the training."""
+    if wait is None:
+        return progress
+    pause = wait
+
+    def report(done: int, total: int, facts: dict[str, Any]) -> None:
+        if progress is not None:
+            progress(done, total, facts)
+        pause()
+
+    return report
 
 
 def _warn_of_tuning(config: TrainConfig, tune: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from sojourn.errors import InvalidInput
 from sojourn.live.attached_numbers import AttachedNumbers
 from sojourn.live.folder_view import FolderView, view
+from sojourn.live.log_state import LogState
 from sojourn.live.seen import RECENT, Seen, frame
 from sojourn.shown import quoted
 from sojourn.trace import APPLIED, FATES, IN_FLIGHT, Trace
@@ -93,15 +94,10 @@ class Attached(Seen):
     @property
     def present(self) -> list[int]:
         """Numbers of the clients that are connected, by the log; none unless the run is running."""
-        there: set[int] = set()
+        now = LogState()
         for entry in self._view.log:
-            if entry["what"] in ("started", "resumed"):
-                there.clear()
-            elif entry["what"] == "joined":
-                there.add(int(entry["client"]))
-            elif entry["what"] == "left":
-                there.discard(int(entry["client"]))
-        return sorted(there) if self.state == RUNNING else []
+            now.take(entry)
+        return sorted(now.present) if self.state == RUNNING else []
 
     @property
     def metrics(self) -> Any:

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,23 +14,30 @@ MOST = 64 * 2**20  # bytes after which the log moves to NAME.1
 
 
 class Log:
-    """A file to which lines are appended; it is turned over when it grows large."""
+    """A file to which lines are appended; it is turned over before a line once it has grown large."""
 
-    def __init__(self, path: Path, most: int = MOST) -> None:
-        self.path, self._most, self._lock = path, most, threading.Lock()
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, threading.Lock()
+        self.first: Callable[[], Mapping[str, Any]] | None = None
+        """What holds now, for the first line of a file that is begun, so that nobody needs the lines before it."""
         with writing(path, "log"):
             self._file = path.open("a", encoding="utf-8")
 
     def write(self, what: str, facts: Mapping[str, Any]) -> None:
         """Append a line: the time by the wall clock, what happened, and facts about it."""
-        line = json.dumps({"at": round(time.time(), 3), "what": what, **facts}, default=str)
         with self._lock, writing(self.path, "log"):
-            self._file.write(line + "\n")
-            self._file.flush()
-            if self._file.tell() > self._most:
+            if self._file.tell() > MOST:
                 self._file.close()
                 self.path.replace(self.path.with_suffix(self.path.suffix + ".1"))
                 self._file = self.path.open("a", encoding="utf-8")
+                if self.first is not None:
+                    self._report("new log", self.first())
+            self._report(what, facts)
+            self._file.flush()
+
+    def _report(self, what: str, facts: Mapping[str, Any]) -> None:
+        line = json.dumps({"at": round(time.time(), 3), "what": what, **facts}, default=str)
+        self._file.write(line + "\n")
 
     def __enter__(self) -> Self:
         return self

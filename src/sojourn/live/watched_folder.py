@@ -14,6 +14,7 @@ from sojourn.files import no_links
 from sojourn.learning.run.run_config import facts_of
 from sojourn.live.folder_view import PAUSE, TRIES, Manifest, state_of
 from sojourn.live.journal import CHECKPOINTS, ROW, ROWS
+from sojourn.live.log_state import LogState
 from sojourn.live.speeds import Speeds as Learnt
 from sojourn.tails import LogTail, MetricsTail, RowTail, RunTails
 from sojourn.trace import scan
@@ -36,8 +37,7 @@ class WatchedFolder:
         metrics, log = MetricsTail(self.folder / "metrics.csv"), LogTail(self.folder / "log.jsonl")
         self._files = RunTails(RowTail(self.folder / ROWS, ROW), metrics, log)
         self._last: Mapping[str, Any] = {}  # the last entry of the log
-        self._paused = False
-        self._present: set[int] = set()
+        self._now = LogState()
         self._end: dict[str, Any] = {}  # what is known of a run that has ended
         policy, config = policy_of(self.folder), facts_of(self.folder).get("config") or {}
         self.described = described(self.folder, True, config, policy, self._facts()["clients"])
@@ -48,7 +48,8 @@ class WatchedFolder:
         facts = self._facts()
         with self._files.new() as (rows, metrics, log, anew):
             for entry in log:
-                self._note(entry)
+                self._now.take(entry)
+                self._last = entry
             state = self._state(facts)
             flying = facts["flying"] if state != ENDED else NOTHING
             return Look(
@@ -107,30 +108,16 @@ class WatchedFolder:
             **plain,
         }
 
-    def _note(self, entry: Mapping[str, Any]) -> None:
-        """Follow who is there, and whether the server sends tasks."""
-        what = entry["what"]
-        self._last = entry
-        if what in ("started", "resumed"):
-            self._present.clear()
-            self._paused = False
-        elif what == "joined":
-            self._present.add(int(entry["client"]))
-        elif what == "left":
-            self._present.discard(int(entry["client"]))
-        elif what in ("paused", "went on"):
-            self._paused = what == "paused"
-
     def _state(self, facts: Mapping[str, Any]) -> str:
         if "flying" not in facts:
             return ENDED
         state = state_of(self.folder, self._last)
-        return PAUSED if state == RUNNING and self._paused else state
+        return PAUSED if state == RUNNING and self._now.paused else state
 
     def _there(self, state: str) -> Flags:
         there = np.zeros(self.described.group.size, np.bool_)
         if state in (RUNNING, PAUSED):
-            there[[one for one in self._present if one < there.size]] = True
+            there[[one for one in self._now.present if one < there.size]] = True
         return there
 
     def _speeds(self, state: Mapping[str, Any] | None) -> Speeds | None:

@@ -9,8 +9,10 @@ import pytest
 
 from sojourn import Fleet, Plan, Trace, train
 from sojourn.errors import InvalidInput, UnreadableFile
+from sojourn.report.live_page import tasks
 from sojourn.report.live_page.state import State
 from sojourn.report.live_page.training import WatchedTraining
+from sojourn.trace import scan
 
 FLEET = Fleet.of(fast=(6, 4.0), slow=(4, 1.0))
 
@@ -71,6 +73,36 @@ def test_the_page_follows_while_it_trains(half):
     whole = State(WatchedTraining(folder)).look()
     assert whole["history"] == now["history"]
     assert whole["curves"] == now["curves"]
+
+
+def test_a_page_that_nobody_reads_does_not_read_the_trace(half, monkeypatch):
+    folder, _ = half
+    read = []
+    monkeypatch.setattr(tasks, "scan", lambda *given: read.append(given) or scan(*given))
+    watched = WatchedTraining(folder)
+    assert read == []
+    State(watched).look()
+    assert len(read) == 1
+
+
+def test_the_tasks_in_flight_are_those_that_were_sent_and_have_not_ended(trained):
+    trace = Trace.load(trained / "trace.parquet")
+    followed, ended = tasks.Tasks.of(trained / "trace.parquet"), 0
+    for time in np.linspace(0.0, float(np.nanmax(trace.applied_at)), 60):
+        ended += followed.ended(time).size
+        client, began = followed.flying(time)
+        mine = (trace.dispatched_at <= time) & ~(trace.applied_at <= time)
+        assert ended == (trace.applied_at <= time).sum()
+        assert sorted(client) == sorted(trace.client[mine])
+        assert began.sum() == (trace.started_at[mine] <= time).sum()
+        assert followed._held.size == mine.sum()  # what a next look has to go through
+
+
+def test_a_trace_in_any_order_is_followed_alike(trained):
+    rows = tasks.Tasks.of(trained / "trace.parquet").rows
+    mixed = tasks.Tasks(np.random.default_rng(1).permutation(rows))
+    time = float(np.nanmedian(rows["applied_at"]))
+    assert mixed.ended(time)["applied_at"].tolist() == tasks.Tasks(rows).ended(time)["applied_at"].tolist()
 
 
 def test_a_run_that_is_replaced_is_shown_from_its_beginning(half):

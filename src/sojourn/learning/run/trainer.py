@@ -270,9 +270,12 @@ class Trainer:
         checkpoint_seconds: float = 60.0,
         checkpoint_every: int | None = None,
         progress: TrainProgress | None = None,
+        stop: threading.Event | None = None,
     ) -> Outcome:
-        """Train to the end; Ctrl-C, or an update that is not finite, ends the run early with a checkpoint."""
-        return together([self], checkpoint_seconds, checkpoint_every, progress)[0]
+        """Train to the end; `stop`, or without it Ctrl-C, or an update that is not finite, ends the run early with a
+        checkpoint.
+        """
+        return together([self], checkpoint_seconds, checkpoint_every, progress, stop)[0]
 
     def course(
         self,

@@ -13,12 +13,12 @@ from sojourn.errors import SojournError
 from sojourn.report.live_page.hub import Hub
 from sojourn.report.page.template import fill, own
 from sojourn.report.web.secure import content_policy
-from sojourn.report.web.serving import Serving, limited_body
+from sojourn.report.web.serving import WEB, Serving, limited_body
 from sojourn.report.web.tokens import Token
 from sojourn.watched import Controls, Watched
 
 PACKAGE = __name__.rpartition(".")[0]
-SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "proof.js", "live.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "network.js", "tables.js", "live.js")
 STYLES = ("vendor/uPlot.min.css", "live.css")
 MOST = 1000  # bytes of what is asked
 ASKED: dict[str, Callable[[Controls], None]] = {
@@ -39,6 +39,7 @@ def served(watched: Watched, token: Token, port: int = 0) -> Serving:
 def page() -> tuple[str, str]:
     """Return the empty page, which says nothing of any run, and its Content-Security-Policy."""
     scripts, styles = ([own(name, PACKAGE) for name in names] for names in (SCRIPTS, STYLES))
+    scripts.insert(0, own("proof.js", WEB))
     html = fill("live.html", PACKAGE, title="Live page", scripts=scripts, styles=styles)
     return html, content_policy([own("theme.js"), *scripts], [own("style.css"), *styles])
 

@@ -45,6 +45,11 @@ class Lane:
         """All moments of its tasks that are known."""
         return [time for one in self.tasks for time in one if np.isfinite(time)]
 
+    def since(self, begin: float) -> "Lane":
+        """Return it with all times counted from `begin` on."""
+        tasks = np.array(self.tasks, dtype=np.float64).reshape(-1, len(TIMES)) - begin
+        return Lane(self.client, [tuple(one) for one in tasks.tolist()], self.until - begin)
+
     def add(self, times: Floats) -> None:
         """Add tasks in the order of the trace; beyond the first, only those that were there before these ended."""
         room = max(0, LANE - len(self.tasks))

@@ -16,6 +16,7 @@ WIDE = 9.6
 MOST_BARS = 40  # of a histogram
 MOST_BINS = 128  # of a figure over time
 NAME = 24  # characters of a name in a figure
+SINCE = "time since the first task (seconds)"
 
 
 def timeline(lanes: Sequence[Lane], names: Sequence[str], colours: Sequence[int]) -> tuple[Any, float]:
@@ -37,7 +38,7 @@ def timeline(lanes: Sequence[Lane], names: Sequence[str], colours: Sequence[int]
                 line = -place + 0.5 * levels / most
                 axis.fill_between(at, -place, line, step="post", color=colour, alpha=0.35, lw=0)
         axis.set_yticks(-np.arange(len(lanes)), [words(name, NAME) for name in names])
-        axis.set(xlim=_span(begin, end), ylim=(0.6 - len(lanes), 0.6), xlabel="time (seconds)")
+        axis.set(xlim=_span(begin, end), ylim=(0.6 - len(lanes), 0.6), xlabel=SINCE)
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)
     return figure, end
@@ -85,7 +86,7 @@ def over_time(edges: Floats, parts: Sequence[tuple[str, Floats, int]], label: st
             both = [np.append(one, one[-1]) for one in (below, upper)]
             axis.fill_between(edges, *both, step="post", color=COLOURS[colour], alpha=0.75, lw=0, label=name)
             below = upper
-        axis.set(xlabel="time (seconds)", ylabel=words(label), xlim=_span(edges[0], edges[-1]), ylim=(0, None))
+        axis.set(xlabel=SINCE, ylabel=words(label), xlim=_span(edges[0], edges[-1]), ylim=(0, None))
         _legend_above(axis, len(parts))
     return figure
 

@@ -105,7 +105,7 @@ def who_was_busy(timing: Timing) -> Section:
     """Return the section with the timeline of some clients, and tasks over time."""
     read, fleet = timing.digest, timing.fleet
     section = Section("Who was busy when")
-    lanes = [lane for lane in read.lanes if lane.times]
+    lanes = [lane.since(read.time.first) for lane in read.lanes if lane.times]
     if lanes:
         names = [timing.grouped.named(lane.client) for lane in lanes]
         figure, end = drawings.timeline(lanes, names, [int(read.label[lane.client]) for lane in lanes])
@@ -114,19 +114,25 @@ def who_was_busy(timing: Timing) -> Section:
             Shown(
                 "timeline",
                 figure,
-                f"Timeline of {some} clients until {shown(end)}: when each worked, and how many tasks waited.",
-                f"The first tasks of {some} clients, until {shown(end)}. A solid bar is a task in service; the pale "
-                "area above it is the number of tasks that wait there.",
+                f"Timeline of {some} clients, the first {shown(end)}: when each worked, and how many tasks waited.",
+                f"The first tasks of {some} clients, in the first {shown(end)}. A solid bar is a task in service; the "
+                "pale area above it is the number of tasks that wait there.",
                 wide=True,
             )
         )
-    edges = read.time.edges()
+    edges = _edges(timing)
     if edges.size > 1:
         section.figures += _over_time(timing, edges)
         busy = read.busy.sum() / max(1e-300, read.lasted * read.label.size)
         each = f": {_busy_by_group(timing)}" if fleet.groups > 1 else ""
         section.said.append(f"Over the whole run a client worked {percent(busy)} of the time{each}.")
     return section
+
+
+def _edges(timing: Timing) -> Floats:
+    """Return the bins of time, counted from the first task on: the clock of a trace may begin anywhere."""
+    time = timing.digest.time
+    return time.edges() - time.first
 
 
 def _busy_by_group(timing: Timing) -> str:
@@ -168,7 +174,7 @@ def all_over_time(timing: Timing, name: str, who: str) -> Shown:
 
 def _levels(timing: Timing, groups: Sequence[int], name: str, who: str) -> Shown:
     read = timing.digest
-    edges = read.time.edges()
+    edges = _edges(timing)
     levels = (read.time.levels(SERVED), read.waiting(), read.time.levels(RETURNING))
     served, waiting, back = (np.nan_to_num(one[list(groups)].sum(axis=0)) for one in levels)
     parts = [("in service", served, 0), ("waiting or on the way", waiting, 1)]

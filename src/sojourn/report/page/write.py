@@ -20,6 +20,7 @@ from sojourn.report.figures import pyplot, save
 from sojourn.report.page import found as kinds
 from sojourn.report.page import of_comparison, of_plan, of_result, of_run, of_simulation, of_trace, of_tuning
 from sojourn.report.page.found import Found, found
+from sojourn.report.page.of_seeds import part_of_seeds
 from sojourn.report.page.parts import Part, Section, plural, table
 from sojourn.report.page.svg import inline
 from sojourn.report.page.template import check_libraries, fill, safe
@@ -63,10 +64,19 @@ class Report:
         return f'<iframe style="width:100%;height:40rem;border:0" srcdoc="{html.escape(self.html)}"></iframe>'
 
 
-def report_of(thing: Any, path: str | Path | None = None, **known: Any) -> Report:
-    """Return the page of a result; with a `path`, it is also written. `known` may have its `fleet` and `plan`."""
-    made_of = page(parts_of(thing, **known))
-    return made_of if path is None else made_of.save(path)
+def report_of(thing: Any, path: str | Path | None = None, figures: str | Path | None = None, **known: Any) -> Report:
+    """Return the page of a result; with a `path`, it is also written. `known` may have its `fleet` and `plan`.
+
+    `figures` is a folder in which each figure is written as SVG and PDF.
+    """
+    if path is not None:
+        check_report(Path(path))
+    if figures is not None:
+        check_folder(figures)
+    parts = parts_of(thing, **known)
+    written = page(parts)
+    written = written if path is None else written.save(path)
+    return written if figures is None else replace(written, figures=tuple(_written(parts, Path(figures))))
 
 
 def write_report(
@@ -173,7 +183,8 @@ def _of_path(thing: Found, fleet: Any, plan: Any) -> list[Part]:
         case kinds.RUN:
             return [of_run.part_of_run(path, None, fleet, plan)]
         case kinds.SEEDS:
-            return [of_run.part_of_run(one, None, fleet, plan) for one in _begun(path)]
+            begun = _begun(path)
+            return [*part_of_seeds(path, begun), *(of_run.part_of_run(one, None, fleet, plan) for one in begun)]
         case kinds.COMPARISON:
             return [of_comparison.comparison_in(path)]
         case kinds.SWEEP:

@@ -9,6 +9,7 @@ from sojourn.report.planner.examples import CAPS, CORRECTIONS, SAMPLINGS
 from sojourn.report.planner.static_table import CAPS as IN_TABLE
 from sojourn.report.planner.upload import MOST_BYTES
 from sojourn.report.web.secure import content_policy
+from sojourn.report.web.serving import WEB
 
 PACKAGE = __name__.rpartition(".")[0]
 SHARED = ("drawing.js", "fleet_table.js", "planner.js")
@@ -18,7 +19,7 @@ SETTINGS = {"corrections": list(CORRECTIONS), "samplings": SAMPLINGS, "most_byte
 
 def live_page() -> tuple[str, str]:
     """Return the page that asks its own server, which holds no numbers, and its Content-Security-Policy."""
-    scripts = [_settings(CAPS), *_own("server_source.js", *SHARED)]
+    scripts = [_settings(CAPS), own("proof.js", WEB), *_own("server_source.js", *SHARED)]
     styles = _own(*STYLES)
     html = fill("planner.html", PACKAGE, title="Planner", live=True, scripts=scripts, styles=styles, data=None)
     return html, content_policy([own("theme.js"), *scripts], [own("style.css"), *styles])

@@ -1,6 +1,10 @@
-// Where answers come from: the server of this page. The token is kept for this tab alone, and travels in a header.
+// Where answers come from: the server of this page. The token is kept for this tab alone, and travels in a header. Before
+// each question the server proves that it knows the token: another program may have taken the port of one that has gone.
+// Without an answer the token is kept in memory alone, since a page that is loaded then may come from somebody else.
 const Source = (() => {
-  const KEY = "sojourn-token", $ = id => document.getElementById(id);
+  const KEY = "sojourn-token", $ = id => document.getElementById(id), MOMENT = 500;  // milliseconds
+  const STRANGER = "This is not the token of the server that answers here, so it was not sent";
+  const BUSY = [429, 503];  // that passes, and the token is not to blame
   let token = null, opening = null, opened = null;
   try { token = sessionStorage.getItem(KEY); } catch { /* kept in memory alone */ }
 
@@ -22,12 +26,20 @@ const Source = (() => {
     $("connection").textContent = words;
   }
 
+  function unkeep() {
+    try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
+  }
+
   async function sent(path, body, used) {
     try {
+      const proof = await Proof.ask(used);
+      if (BUSY.includes(proof.answer.status)) return proof.answer;
+      if (!proof.right) return new Response(STRANGER, { status: 401 });
       return await fetch(path, {
         method: body === undefined ? "GET" : "POST", body, cache: "no-store", headers: { Authorization: `Bearer ${used}` },
       });
     } catch {
+      setTimeout(unkeep, MOMENT);  // not if the reader is just leaving
       throw new Error("The server does not answer; start it again.");
     }
   }
@@ -40,9 +52,10 @@ const Source = (() => {
         const why = (await answer.text()).trim();
         if (token !== used) continue;  // a better one has been given meanwhile
         token = null;
-        try { sessionStorage.removeItem(KEY); } catch { /* it was never there */ }
+        unkeep();
         await door(`${why}.`);
-      } else if (answer.status === 429 || answer.status === 503) {  // that passes, and the token is not to blame
+      } else if (BUSY.includes(answer.status)) {
+        unkeep();
         say(`The server cannot answer now (${(await answer.text()).trim()}), trying again.`);
         await new Promise(done => setTimeout(done, 1000 * (Number(answer.headers.get("Retry-After")) || 1)));
         say("");

@@ -14,6 +14,7 @@ from sojourn.errors import InvalidInput, SojournError
 from sojourn.report.web.secure import App, Gate
 from sojourn.report.web.tokens import Token
 
+WEB = __name__.rpartition(".")[0]  # the package that has proof.js
 HOST = "127.0.0.1"
 READERS = 64  # connections at the same time
 PATIENCE = 5.0  # seconds that answers have to come to their end when the server stops

@@ -70,8 +70,15 @@ def _left(place: Path) -> str | None:
 
 
 @contextmanager
-def passing_token() -> Iterator[Token]:
-    """Give a token in a private folder of its own, which is removed at the end of the block."""
+def passing_token(place: Path | None = None) -> Iterator[Token]:
+    """Give a token in this folder, or in a private one of its own; it is removed at the end of the block."""
+    if place is not None:
+        token = token_in(place)
+        try:
+            yield token
+        finally:
+            forget(token)
+        return
     folder = Path(tempfile.mkdtemp(prefix="sojourn-"))  # mode 0700
     try:
         yield token_in(folder)
