@@ -53,6 +53,8 @@ from sojourn.live.planner import Planner, Said
 from sojourn.live.remembering import client_side
 from sojourn.live.same_run import check_same
 from sojourn.live.server import LiveServer
+from sojourn.live.sound import doable
+from sojourn.live.worker import Task
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.expected import expected
@@ -180,6 +182,7 @@ class LiveRun:
             follower,
             Batches(batch_of(built)),
         )
+        self.loop.doable = self._doable
         if follower is not None:
             self.loop.plans = [PlanFolder(self.folder).first(built, self.server.correction, follower.planner.first())]
         if tree is not None:
@@ -352,6 +355,10 @@ class LiveRun:
         torch.set_num_threads(1)
         self.metrics.append(seen, judge(self.built.federation, seen.params, seen.stats))
         self.callbacks.evaluated(self.metrics.last, self._model(seen))
+
+    def _doable(self, task: Task) -> bool:
+        """Whether a task that the server does itself gives an update of use; in the thread that has the module."""
+        return self._judging.submit(doable, self.built.federation, task).result()
 
     def _model(self, seen: Server) -> Model:
         """Return what gives a copy of the model of now, by the names of its module, whenever it is called."""
