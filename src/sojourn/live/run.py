@@ -64,7 +64,7 @@ from sojourn.types import Floats
 EVALUATIONS = 50
 SIMULATED = ("trace", "availability", "server_rate", "start")  # keys that only a simulated run has
 NAMES = "names"
-UNKNOWN = 180.0  # seconds that a task of an unknown client may take; patience is twenty times that, an hour
+UNKNOWN = 180.0  # seconds that tasks of an unknown client take, as a guess; the first ones may take an hour
 
 
 @dataclass(frozen=True)
