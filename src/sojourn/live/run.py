@@ -138,7 +138,7 @@ class LiveRun:
             self.journal = Journal(self.folder, least=self.settings.commit_seconds, durable=self.settings.durable)
             held.callback(self.journal.close)
             try:
-                self._begin(connect, self.journal.open())
+                self._begin(connect, self.journal.open(), held)
             except BaseException:  # an address in use, keys that cannot be read
                 if not resumed:
                     remove_old_run(self.folder)
@@ -153,13 +153,16 @@ class LiveRun:
         facts |= {} if made_by is None else {"made_by": made_by}
         write_json(self.folder / "config.json", facts, "configuration")
 
-    def _begin(self, connect: Connect, tree: dict[str, Any] | None) -> None:
+    def _begin(self, connect: Connect, tree: dict[str, Any] | None, held: ExitStack) -> None:
         built, epoch = self.built, 1 if tree is None else tree["epoch"] + 1
         federation, setting = built.federation, built.setting
         self.server = LiveServer(built.algorithm, federation.first, federation.first_stats, setting)
         names = {} if tree is None else dict(tree[NAMES])
         follower = self._follower()
+        if follower is not None:
+            held.callback(follower.close)
         self.engine = connect(work_of(built), epoch, names)
+        held.callback(self.engine.stop, False)  # it listens already, and what follows may fail
         chooser = chooser_of(built)
         limits = Limits(
             built.config.steps or np.inf,
@@ -280,8 +283,6 @@ class LiveRun:
         self.engine.stop(False)
         self._judging.shutdown(wait=True)
         self._end_callbacks(False, "an error ended it")
-        if self.loop.follower is not None:
-            self.loop.follower.close()
 
     def _recognised(self, resume: bool, overwrite: bool) -> bool:
         """Whether the folder holds this run; refuse one that holds another."""
