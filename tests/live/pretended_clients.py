@@ -4,7 +4,9 @@ import heapq
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from sojourn.live.engine import Arrived, Event, Joined, Left, Offer, Pulled, TaskName
+import torch
+
+from sojourn.live.engine import Arrived, Event, Joined, Left, Offer, Pulled, Rejected, TaskName
 from sojourn.live.worker import Task, Worker
 
 Times = Callable[[int, int], float]
@@ -117,3 +119,14 @@ class Pretended:
         took = federation.times(client, name.nth)
         update = Arrived(name, federation.worker.compute(task), took, took, until)
         self.happen(max(0.0, until - federation.clock), update)
+
+
+class Checked(Pretended):
+    """An engine that refuses updates whose numbers are not finite, as real ones do."""
+
+    def receive(self, timeout: float) -> Event | None:
+        event = super().receive(timeout)
+        if not isinstance(event, Arrived):
+            return event
+        finite = all(bool(torch.isfinite(one).all()) for one in (event.update.vector, event.update.loss))
+        return event if finite else Rejected(event.name.client, event.name, "an update must have finite numbers only")

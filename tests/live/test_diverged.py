@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from live.pretended_clients import Federation, Pretended
+from live.pretended_clients import Checked, Federation, Pretended
+from sojourn.errors import SojournError
 from sojourn.learning.replay.server import Diverged
 from sojourn.learning.run.config import TrainConfig
 from sojourn.live.engine import Arrived, Joined
@@ -27,8 +28,14 @@ def clients_of(config):
     return Federation(FederationWorker(built_for(config).federation), lambda client, nth: 0.1, range(4))
 
 
-def run_of(config, folder, clients, resume=False):
-    return LiveRun(config, folder, lambda *_: Pretended(clients), resume=resume)
+def run_of(config, folder, clients, resume=False, engine=Pretended):
+    return LiveRun(config, folder, lambda *_: engine(clients), resume=resume)
+
+
+def within(seconds):
+    """Return an event and a look that sets it when a run has gone on for so many seconds of its clients."""
+    limit = threading.Event()
+    return limit, lambda run: limit.set() if run.engine.now() > seconds else None
 
 
 @pytest.mark.parametrize("size", [1e-300, 0.2, 0.0, float("inf")])
@@ -59,9 +66,8 @@ def true_update(clients, offer):
 def test_a_run_whose_model_diverges_stops_and_expels_nobody(config, tmp_path):
     config, folder = replace(config, step_size=1e12), tmp_path / "live"
     clients = clients_of(config)
-    limit = threading.Event()
     with run_of(config, folder, clients) as run, pytest.raises(Diverged) as caught:
-        run.run(limit, lambda one: limit.set() if one.engine.now() > 100 else None)
+        run.run(*within(100))
     assert "the server's model has diverged" in str(caught.value)
     assert f"lower the step sizes; the run is kept as in its last commit, in {folder}" in str(caught.value)
     assert not run.loop.faults.counts
@@ -73,6 +79,89 @@ def test_a_run_whose_model_diverges_stops_and_expels_nobody(config, tmp_path):
     with run_of(config, folder, clients, resume=True) as again:
         assert torch.isfinite(again.server.params).all()
         assert not again.loop.faults.expelled
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"model": "mlp(hidden=32, layers=2)", "step_size": 1e3},
+        {"model": "mlp(hidden=64, layers=4)", "step_size": 1e3},
+        {"algorithm": "fedavg", "cap": None, "local_steps": 20, "local_step_size": 1e4},
+    ],
+    ids=str,
+)
+def test_a_run_whose_losses_overflow_before_its_model_stops_and_expels_nobody(config, tmp_path, keys):
+    config, folder = replace(config, **keys), tmp_path / "live"
+    clients = clients_of(config)
+    with run_of(config, folder, clients, engine=Checked) as run, pytest.raises(Diverged) as caught:
+        run.run(*within(100))
+    assert "a task that the server does itself gives numbers that are not finite; lower the step sizes" in str(
+        caught.value
+    )
+    assert torch.isfinite(torch.dot(run.server.params, run.server.params))
+    with run_of(config, folder, clients, resume=True, engine=Checked) as again:
+        assert not again.loop.faults.expelled
+
+
+class Lying(FederationWorker):
+    """Some of its clients send losses that are not finite."""
+
+    def __init__(self, federation, liars):
+        super().__init__(federation)
+        self.liars = liars
+
+    def compute(self, task):
+        update = super().compute(task)
+        return update._replace(loss=update.loss * float("nan")) if task.client in self.liars else update
+
+
+def with_liars(config, liars):
+    return Federation(Lying(built_for(config).federation, liars), lambda client, nth: 0.1, range(4))
+
+
+@pytest.mark.parametrize("liars", [{0}, {1, 3}], ids=str)
+def test_liars_who_are_not_most_clients_are_expelled_and_the_others_go_on(config, tmp_path, liars):
+    with run_of(config, tmp_path / "live", with_liars(config, liars), engine=Checked) as run:
+        assert run.run(*within(100))
+        assert set(run.loop.faults.expelled) == liars
+
+
+@pytest.mark.parametrize("liars", [{0, 1, 2}, {0, 1, 2, 3}], ids=str)
+def test_a_run_whose_server_sees_no_fault_stops_when_most_clients_are_refused(config, tmp_path, liars):
+    with (
+        run_of(config, tmp_path / "live", with_liars(config, liars), engine=Checked) as run,
+        pytest.raises(SojournError) as caught,
+    ):
+        run.run(*within(100))
+    assert f"the messages of most clients are refused ({len(liars)} of 4)" in str(caught.value)
+    assert "finite numbers only; lower the step sizes" in str(caught.value)
+
+
+def test_a_client_that_is_away_counts_among_those_who_are_not_refused(config, tmp_path):
+    config, stop = replace(config, steps=60), threading.Event()
+
+    def look(one):
+        if one.server.received == 20:
+            for client in (1, 2, 3):
+                one.engine.leave(client)
+        if one.loop.faults.expelled:
+            stop.set()
+
+    with run_of(config, tmp_path / "live", with_liars(config, set()), engine=Checked) as run:
+        run.engine.federation.worker.liars = {0}
+        run.run(stop, look)
+        assert set(run.loop.faults.expelled) == {0}
+
+
+def test_a_server_that_cannot_do_a_task_itself_expels_a_client_as_always(config, tmp_path, monkeypatch):
+    class Fails(FederationWorker):
+        def compute(self, task):
+            raise TypeError("this model does not take these examples")
+
+    monkeypatch.setattr("sojourn.live.sound.FederationWorker", Fails)
+    with run_of(config, tmp_path / "live", with_liars(config, {0}), engine=Checked) as run:
+        assert run.run(*within(100))
+        assert set(run.loop.faults.expelled) == {0}
 
 
 def test_a_model_that_is_not_finite_is_neither_committed_nor_evaluated(config, tmp_path):

@@ -302,6 +302,22 @@ def test_a_task_that_takes_too_long_is_given_up_and_its_late_update_refused(conf
     assert back.any()  # once heard from, it gets tasks again
 
 
+def test_a_client_that_hangs_is_given_up_soon_even_if_its_speed_was_told_wrongly(config, tmp_path):
+    config = replace(config, steps=10_000)
+    federation, stop = clients(config), threading.Event()
+    federation.clients = [0, 1, 2]
+    federation.times = lambda client, nth: 1e9 if (client, nth) == (2, 2) else 12.0  # 96 times of what the fleet says
+
+    def look(one: LiveRun) -> None:
+        if one.loop.faults.counts["timeouts"] or one.engine.now() > 1000:
+            stop.set()
+
+    with run_of(config, tmp_path / "live", federation, begin_with=3) as run:
+        run.run(stop, look)
+        assert run.loop.faults.counts["timeouts"] == 1
+        assert run.engine.now() < 24 + 25 * 12
+
+
 def test_a_client_whose_messages_are_refused_is_expelled_after_three(config, tmp_path):
     run = run_of(config, tmp_path / "live", clients(config), begin_with=10)
     done: list[int] = []

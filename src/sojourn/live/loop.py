@@ -50,7 +50,8 @@ from sojourn.live.planner import Found
 from sojourn.live.recent import Recent
 from sojourn.live.run_clock import RunClock
 from sojourn.live.server import LiveServer
-from sojourn.live.sound import check_model, wrong_step_size
+from sojourn.live.sound import check_model, check_most, diverged, wrong_step_size
+from sojourn.live.worker import Task
 from sojourn.trace import APPLIED, DROPPED, FATES, IN_FLIGHT, LOST, REFUSED
 from sojourn.types import Floats
 
@@ -108,6 +109,8 @@ class Loop:
         """The plans so far: when each took effect, and what it promises; empty = the plan never changes."""
         self.force: InForce | None = None  # None = the plan of the beginning
         self._report = report or (lambda what, facts: None)
+        self.doable: Callable[[Task], bool] = lambda task: True
+        """Whether a task that the server does itself gives an update of use."""
         self.sent = np.zeros(server.fleet.clients, np.int64)
         self._rows: list[tuple[Any, ...]] = []
         self._safe: list[TaskName] = []
@@ -279,11 +282,14 @@ class Loop:
         pinned: Pinned = self.server.send((client, name.nth))
         self.pending[client, name.nth] = Flying(name, pinned.sent, at, step, self.chooser.share(client))
         self.chooser.take(client)
-        steps = self.server.steps_for(client) or (0 if self.local.epochs is not None else self.local.steps)
-        step_size = self.local.step_size_at(step, at)
-        version = pinned.sent.version
-        self.engine.offer(Offer(name, pinned.sent.params, pinned.stats, step, step_size, steps, version))
+        step_size, version = self.local.step_size_at(step, at), pinned.sent.version
+        work = self._work_of(client)
+        self.engine.offer(Offer(name, pinned.sent.params, pinned.stats, step, step_size, work, version))
         self._changed = True
+
+    def _work_of(self, client: int) -> int:
+        """Return the local steps of a client's next task; 0 = as many as its epochs need."""
+        return self.server.steps_for(client) or (0 if self.local.epochs is not None else self.local.steps)
 
     def _pulled(self, name: TaskName, at: float) -> None:
         flying = self._flying(name)
@@ -360,7 +366,7 @@ class Loop:
         self.server.missed(name.client)
         self.engine.refuse(name, reason)
         self._end(flying, REFUSED, nan, nan, self.now)
-        self._strike(name.client, name.nth, reason)
+        self._strike(name.client, name.nth, reason, flying)
         return name.client
 
     def check_model(self) -> None:
@@ -373,17 +379,39 @@ class Loop:
         flying = None if name is None else self._flying(name)
         if flying is not None:
             self._end(flying, REFUSED, nan, nan, self.now)
-        self._strike(client, -1 if name is None else name.nth, reason)
+        self._strike(client, -1 if name is None else name.nth, reason, flying)
 
-    def _strike(self, client: int, nth: int, reason: str) -> None:
+    def _strike(self, client: int, nth: int, reason: str, flying: Flying | None) -> None:
         self._note_refusal(client, nth, reason)
         if client in self.faults.expelled:  # a message that was on its way
             return
+        if self.faults.strikes[client] + 1 >= self.limits.strikes:
+            self._check_blame(client, reason, flying)
         why = self.faults.strike(client, reason, self.limits.strikes)
         if why is not None:
             self._report("expelled", {"client": client, "reason": reason})
             self.engine.expel(client, why)
             self._left(client, "expelled")
+
+    def _check_blame(self, client: int, reason: str, flying: Flying | None) -> None:
+        """Raise an error if a client that would be expelled now need not be to blame."""
+        received, folder = self.server.received, self.journal.path.parent
+        if not self.doable(self._once_more(client, flying)):
+            raise diverged("a task that the server does itself gives numbers that are not finite", received, folder)
+        refused = {client, *self.faults.expelled, *(one for one, many in self.faults.strikes.items() if many)}
+        check_most(refused, np.flatnonzero(self.sent).tolist(), received, reason, folder)
+
+    def _once_more(self, client: int, flying: Flying | None) -> Task:
+        """Return a task of a client, for the server to do: the one in flight, or with the present model if there is
+        none, or its model is gone with an earlier server.
+        """
+        server = self.server
+        nth, step, at, params = 0, server.received, self.now, server.params
+        if flying is not None:
+            nth, step, at = flying.name.nth, flying.dispatched_step, flying.dispatched_at
+            params = flying.sent.params if flying.sent.params.numel() else params
+        stats = server.stats if server.stats.numel() else None
+        return Task(client, nth, step, params, stats, self.local.step_size_at(step, at), self._work_of(client))
 
     def _note_refusal(self, client: int, nth: int, reason: str) -> None:
         self._changed = True

@@ -38,7 +38,7 @@ def snapshot(loop: "Loop") -> dict[str, Any]:
         "turned_away": tuple(dict(one) for one in loop.faults.turned_away),
         "expelled": dict(loop.faults.expelled),
         "strikes": dict(loop.faults.strikes),
-        "patience": torch.from_numpy(loop.patience.snapshot()),
+        "durations": torch.from_numpy(loop.patience.snapshot()),
         "names": dict(loop.names),
         "resumes": tuple(dict(one) for one in loop.resumes),
         "plans": tuple(dict(one) for one in loop.plans),
@@ -65,8 +65,8 @@ def restore(loop: "Loop", tree: dict[str, Any]) -> None:
     loop.faults.turned_away = [dict(one) for one in tree.get("turned_away", ())]
     loop.faults.expelled = dict(tree.get("expelled", {}))
     loop.faults.strikes = Counter(tree.get("strikes", {}))
-    if "patience" in tree:  # older checkpoints have none
-        loop.patience.restore(tree["patience"].numpy())
+    if "durations" in tree:  # older checkpoints have none
+        loop.patience.restore(tree["durations"].numpy())
     for client, why in loop.faults.expelled.items():
         loop.engine.expel(client, why)
     loop.recent.restore(tree["recent"].tolist())

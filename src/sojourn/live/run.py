@@ -53,6 +53,8 @@ from sojourn.live.planner import Planner, Said
 from sojourn.live.remembering import client_side
 from sojourn.live.same_run import check_same
 from sojourn.live.server import LiveServer
+from sojourn.live.sound import doable
+from sojourn.live.worker import Task
 from sojourn.plan import Plan
 from sojourn.scenario import Scenario
 from sojourn.timing.expected import expected
@@ -62,7 +64,7 @@ from sojourn.types import Floats
 EVALUATIONS = 50
 SIMULATED = ("trace", "availability", "server_rate", "start")  # keys that only a simulated run has
 NAMES = "names"
-UNKNOWN = 180.0  # seconds that a task of an unknown client may take; patience is twenty times that, an hour
+UNKNOWN = 180.0  # seconds that tasks of an unknown client take, as a guess; the first ones may take an hour
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class LiveRun:
             self.journal = Journal(self.folder, least=self.settings.commit_seconds, durable=self.settings.durable)
             held.callback(self.journal.close)
             try:
-                self._begin(connect, self.journal.open())
+                self._begin(connect, self.journal.open(), held)
             except BaseException:  # an address in use, keys that cannot be read
                 if not resumed:
                     remove_old_run(self.folder)
@@ -151,13 +153,16 @@ class LiveRun:
         facts |= {} if made_by is None else {"made_by": made_by}
         write_json(self.folder / "config.json", facts, "configuration")
 
-    def _begin(self, connect: Connect, tree: dict[str, Any] | None) -> None:
+    def _begin(self, connect: Connect, tree: dict[str, Any] | None, held: ExitStack) -> None:
         built, epoch = self.built, 1 if tree is None else tree["epoch"] + 1
         federation, setting = built.federation, built.setting
         self.server = LiveServer(built.algorithm, federation.first, federation.first_stats, setting)
         names = {} if tree is None else dict(tree[NAMES])
         follower = self._follower()
+        if follower is not None:
+            held.callback(follower.close)
         self.engine = connect(work_of(built), epoch, names)
+        held.callback(self.engine.stop, False)  # it listens already, and what follows may fail
         chooser = chooser_of(built)
         limits = Limits(
             built.config.steps or np.inf,
@@ -180,6 +185,7 @@ class LiveRun:
             follower,
             Batches(batch_of(built)),
         )
+        self.loop.doable = self._doable
         if follower is not None:
             self.loop.plans = [PlanFolder(self.folder).first(built, self.server.correction, follower.planner.first())]
         if tree is not None:
@@ -278,8 +284,6 @@ class LiveRun:
         self.engine.stop(False)
         self._judging.shutdown(wait=True)
         self._end_callbacks(False, "an error ended it")
-        if self.loop.follower is not None:
-            self.loop.follower.close()
 
     def _recognised(self, resume: bool, overwrite: bool) -> bool:
         """Whether the folder holds this run; refuse one that holds another."""
@@ -353,6 +357,10 @@ class LiveRun:
         torch.set_num_threads(1)
         self.metrics.append(seen, judge(self.built.federation, seen.params, seen.stats))
         self.callbacks.evaluated(self.metrics.last, self._model(seen))
+
+    def _doable(self, task: Task) -> bool:
+        """Whether a task that the server does itself gives an update of use; in the thread that has the module."""
+        return self._judging.submit(doable, self.built.federation, task).result()
 
     def _model(self, seen: Server) -> Model:
         """Return what gives a copy of the model of now, by the names of its module, whenever it is called."""
