@@ -69,7 +69,9 @@ def test_numbers_lie_along_the_axis_and_the_other_key_makes_lines(drawn, tmp_pat
     (axis,) = drawn[0].axes
     assert axis.get_xlabel() == "step_size"
     assert axis.get_xscale() == "log"  # a hundred times apart
-    assert names(axis) == ["asyncsgd", "fedavg"]
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["algorithm asyncsgd", "algorithm fedavg"]
+    assert not legend.get_window_extent().overlaps(axis.get_tightbbox())  # it covers no interval
 
 
 def test_intervals_over_the_seeds_stay_between_0_and_1(drawn, tmp_path):

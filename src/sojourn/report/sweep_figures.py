@@ -10,7 +10,7 @@ import numpy as np
 from sojourn.bounds import AMOUNT, ANY, Bounds, bounds_of
 from sojourn.experiments.statistics import Interval, interval
 from sojourn.report.axes import far_apart, logarithmic
-from sojourn.report.figures import COLOURS, MOST_NAME, pyplot, save, words
+from sojourn.report.figures import COLOURS, MOST_NAME, legend_below, pyplot, save, words
 
 MOST_PANELS = 6
 Row = Mapping[str, Any]
@@ -49,7 +49,9 @@ def sweep_figure(rows: Sequence[Row], keys: Sequence[str], nonnegative: bool) ->
     for panel in panels[:, 0]:
         panel.set_ylabel({"accuracy": "test accuracy", "test_loss": "test loss"}[shown])
     if lines is not None:
-        panels[0, 0].legend(frameon=False, fontsize=8, title=words(lines, MOST_NAME), title_fontsize=8)
+        handles, values = panels[0, 0].get_legend_handles_labels()
+        height = legend_below(figure, handles, [words(f"{lines} {value}", MOST_NAME) for value in values], 8)
+        figure.set_size_inches(size[0], size[1] + height)  # below, where it covers no interval
     if len(points) > many:
         figure.suptitle(f"{many} of {len(points)} combinations of {', '.join(others)}", fontsize=10)
     return figure
