@@ -126,6 +126,20 @@ def test_liars_who_are_not_most_clients_are_expelled_and_the_others_go_on(config
         assert set(run.loop.faults.expelled) == liars
 
 
+def test_the_time_in_which_the_server_does_a_task_itself_is_no_fault_of_its_clients(config, tmp_path):
+    clients = with_liars(config, {0})
+    with run_of(config, tmp_path / "live", clients, engine=Checked) as run:
+
+        def slowly(task):
+            clients.clock += 100.0  # longer than the patience with any client
+            return True
+
+        run.loop.doable = slowly
+        assert run.run(*within(300))
+        assert set(run.loop.faults.expelled) == {0}
+        assert not {"timeouts", "lost", "late"} & run.loop.faults.counts.keys()
+
+
 @pytest.mark.parametrize("liars", [{0, 1, 2}, {0, 1, 2, 3}], ids=str)
 def test_a_run_whose_server_sees_no_fault_stops_when_most_clients_are_refused(config, tmp_path, liars):
     with (

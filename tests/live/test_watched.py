@@ -187,6 +187,24 @@ def test_a_page_that_opens_after_the_log_was_turned_over_knows_who_is_there(open
     assert present == [0, 1, 2, 4]
 
 
+def test_a_client_that_was_given_up_as_the_log_was_turned_over_and_came_back_is_there(opened, monkeypatch):
+    run, seen = opened(), []
+
+    def watch(now):
+        if now.server.received == 100 and not seen:
+            now.loop.chooser.depart(2)  # as where its task takes too long
+            monkeypatch.setattr("sojourn.live.log.MOST", 1)
+            now.note("keys", {"reason": "something else"})
+            monkeypatch.undo()
+            now.loop._back(2)
+            now.loop.commit()
+            seen.append((WatchedFolder(run.folder).look().present.tolist(), attach(run.folder).present))
+
+    with run:
+        run.run(threading.Event(), watch)
+    assert seen == [([True] * 5, [0, 1, 2, 3, 4])]
+
+
 def test_a_line_of_a_log_that_says_nonsense_of_who_is_there_is_harmless():
     state = LogState()
     state.take({"what": "new log", "clients": [1, -1, "a", True, None, 2.5], "paused": "yes"})

@@ -3,12 +3,13 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sojourn.files import writing
+from sojourn.live.log_state import LogState
 
 MOST = 64 * 2**20  # bytes after which the log moves to NAME.1
 
@@ -18,8 +19,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path, self._lock = path, threading.Lock()
-        self.first: Callable[[], Mapping[str, Any]] | None = None
-        """What holds now, for the first line of a file that is begun, so that nobody needs the lines before it."""
+        self._state = LogState()  # for the first line of a file that is begun, so that nobody needs the lines before it
         with writing(path, "log"):
             self._file = path.open("a", encoding="utf-8")
 
@@ -30,10 +30,10 @@ class Log:
                 self._file.close()
                 self.path.replace(self.path.with_suffix(self.path.suffix + ".1"))
                 self._file = self.path.open("a", encoding="utf-8")
-                if self.first is not None:
-                    self._report("new log", self.first())
+                self._report("new log", self._state.facts())
             self._report(what, facts)
             self._file.flush()
+            self._state.take({"what": what, **facts})
 
     def _report(self, what: str, facts: Mapping[str, Any]) -> None:
         line = json.dumps({"at": round(time.time(), 3), "what": what, **facts}, default=str)

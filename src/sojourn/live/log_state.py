@@ -22,6 +22,10 @@ class LogState:
         self.paused = False
         """Whether no new tasks are sent."""
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a line `new log` says."""
+        return {"clients": sorted(self.present), "paused": self.paused}
+
     def take(self, entry: Mapping[str, Any]) -> None:
         """Follow an entry of the log."""
         what = entry["what"]

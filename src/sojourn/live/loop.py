@@ -122,7 +122,8 @@ class Loop:
         """Whether the clients that are needed to begin, or after a restart the first one, are still to come."""
         self.stopping = False
         """Whether no more tasks are sent, since the run is about to stop."""
-        self._looked = 0.0
+        self.looked = 0.0
+        """When the server last looked who takes too long."""
         self.latest = 0.0
         self.begun = False
         self._changed = True
@@ -461,10 +462,11 @@ class Loop:
 
     def _give_up(self) -> None:
         """Lose the tasks that take too long; their clients get no more until they are heard from."""
-        if self.now - self._looked < LOOK:
+        if self.now - self.looked < LOOK:
             return
-        self._looked = self.now
-        for flying in [one for one in self.pending.values() if one.deadline < self._looked]:
+        self._excuse(self.now - self.looked - LOOK - IDLE)
+        self.looked = self.now
+        for flying in [one for one in self.pending.values() if one.deadline < self.looked]:
             if self._flying(flying.name) is None:
                 continue  # it went with another task of its client
             self.faults.counts["timeouts"] += 1
@@ -475,6 +477,12 @@ class Loop:
         if self.begun:
             self._set_deadlines()
 
+    def _excuse(self, deaf: float) -> None:
+        """Give all tasks the time in which the server heard nobody, because it was busy or stopped itself."""
+        if deaf > 0:
+            for key, one in self.pending.items():
+                self.pending[key] = one._replace(deadline=one.deadline + deaf)
+
     def _set_deadlines(self) -> None:
         """Give a deadline to tasks of earlier servers, and to the first task of a client that has none in its hands."""
         watched = {one.name.client for one in self.pending.values() if one.deadline < inf}
@@ -482,7 +490,7 @@ class Loop:
             client, nth, _ = flying.name
             if flying.deadline == inf and (flying.place == UNDECIDED or client not in watched):
                 watched.add(client)
-                self.pending[client, nth] = flying._replace(deadline=self._looked + self.patience.of(client))
+                self.pending[client, nth] = flying._replace(deadline=self.looked + self.patience.of(client))
 
     def _lose(self, flying: Flying, fate: int, reason: str) -> None:
         self.engine.withdraw(flying.name)

@@ -79,6 +79,7 @@ def restore(loop: "Loop", tree: dict[str, Any]) -> None:
         loop.chooser.take(client)
     loop.clock.set(tree["time"])
     loop.clock.hold()
+    loop.looked = tree["time"]
     loop.begun = bool(loop.sent.any())
     loop.resumes.append({"step": loop.server.received, "time": tree["time"], "epoch": loop.epoch})
     if getattr(loop.server.algorithm, "needs_sent", True):

@@ -193,7 +193,6 @@ class LiveRun:
             PlanFolder(self.folder).forget(len(self.loop.plans))
             if getattr(self.engine, "forgets", False):
                 self.loop.drop_all("its client has ended with the server that sent it")
-        self.log.first = self._there
         self.loop.commit()  # so that no other server ever has this epoch
         self._begin_metrics(tree is not None)
         self._judging = ThreadPoolExecutor(1, "evaluation")
@@ -377,11 +376,6 @@ class LiveRun:
         self.log.write(what, facts)
         if self._told is not None:
             self._told(what, facts)
-
-    def _there(self) -> dict[str, Any]:
-        """Return what the lines of the log have said of who is there, and whether the run is paused."""
-        present = np.flatnonzero(self.loop.chooser.present).tolist()
-        return {"clients": present, "paused": self.loop.controls.paused}
 
     def facts(self) -> dict[str, Any]:
         """Return what the trace says about the whole."""

@@ -161,7 +161,8 @@ class Calls:
         if OTHER_HOST in words:
             return f"the server's certificate is for other hosts, not for {host}; {anew}"
         if EXPIRED in words:
-            return f"the server's certificate has expired by this machine's clock; if the clock is right, {anew}"
+            old = "those of clients that were made with it have expired too"
+            return f"the server's certificate has expired by this machine's clock; if the clock is right, {anew}; {old}"
         if NOT_YET in words:
             return "the server's certificate is not valid yet by this machine's clock; set the clock"
         return short.rstrip("]")  # gRPC puts some reasons in brackets
