@@ -9,8 +9,9 @@ from some_cells import fleet_file, small
 
 from sojourn.errors import InvalidInput
 from sojourn.experiments import own_source
-from sojourn.experiments.cells import Cell
+from sojourn.experiments.cells import Cell, Cells
 from sojourn.experiments.own_source import sources
+from sojourn.experiments.train_cells import lots_of, train_lot
 from sojourn.own_code import handed_over
 
 
@@ -22,7 +23,7 @@ def written(tmp_path, monkeypatch):
 
     def write(content: str, name: str = "edited_method.py") -> None:
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
 
     yield write
@@ -80,6 +81,32 @@ def test_a_package_counts_with_all_of_its_files_and_a_module_in_it_with_its_own(
     assert module == before[1]
     written("STEP = 12", "edited_package/inner.py")
     assert sources([names[1]]) != before[1]
+
+
+@pytest.mark.parametrize("place", ["edited_home/inner/method.py", "edited_home/inner/deep/method.py"])
+def test_code_in_folders_without_a_package_file_counts_too(written, place):
+    name = place.removesuffix(".py").replace("/", ".")
+    found = []
+    for step in ("STEP = 1", "STEP = 12"):
+        written(step, place)
+        found.append(sources([f"{name}:Mine"]))
+    assert found[0].keys() == {name}
+    assert found[0] != found[1]
+    import_module(name)
+    assert sources([f"{name}:Mine"]) == found[1]
+
+
+def test_a_worker_trains_no_code_that_was_edited_after_the_work_was_planned(tmp_path, written):
+    written("from sojourn.algorithms import AsyncSGD as Mine")
+    cell = Cell("mine", small(fleet_file(tmp_path), algorithm="edited_method:Mine"))
+    (lot,) = lots_of([cell], Cells(tmp_path / "out"), 1)
+    written("from sojourn.algorithms import AsyncSGD as Mine  # edited")
+    own_source._LOADED.clear()  # as in another process
+    ending = train_lot(lot, lambda: False, 1.0)[cell.hash]
+    assert ending.word == "failed"
+    assert "the code of edited_method must stay as it is while runs are trained" in ending.error
+    assert not lot.members[0].folder.exists()
+    assert "edited_method" not in sys.modules
 
 
 @pytest.mark.parametrize(

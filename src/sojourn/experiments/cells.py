@@ -73,10 +73,14 @@ class Cell:
             facts["availability"] = Scenario(availability=availability_of(self.config.availability)).availability_hash
         if self.config.trace is not None:
             facts["trace"] = _trace_hash(self.config.trace, _state(self.config.trace))
-        own = sources([*self.config.code.values(), *_laws(self.config)])
-        if own:
-            facts["sources"] = own
+        if self.sources:
+            facts["sources"] = self.sources
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Fingerprints of the user's own code that the run names."""
+        return sources(code_texts(self.config))
 
     @property
     def folder_name(self) -> str:
@@ -151,6 +155,11 @@ def _contents(config: TrainConfig) -> tuple[str, str]:
     fleet = _fleet(config.fleet, _state(config.fleet))
     plan = plan_of(fleet, config.sampling, config.plan, config.concurrency, config.cap, config.correction)
     return fleet.hash, plan.hash
+
+
+def code_texts(config: TrainConfig) -> list[str]:
+    """Return the texts of a run that may name code of the user's own; the laws of its fleet are among them."""
+    return [*config.code.values(), *_laws(config)]
 
 
 def _laws(config: TrainConfig) -> list[str]:

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -25,8 +25,9 @@ _LOADED: dict[Path, str] = {}
 """The sources of modules when they were first asked for, to notice if one is edited after it was loaded."""
 
 
-def sources(texts: Iterable[str]) -> dict[str, str]:
-    """Return the fingerprint of the source of each module and object that the texts name, by name.
+def sources(texts: Iterable[str], program: bool = True) -> dict[str, str]:
+    """Return the fingerprint of the source of each module and object that the texts name, by name; `program` says
+    whether objects that the program itself defines count.
 
     >>> sources(["digits", "json:loads", "mine:Class", "cifar10(folder=C:/images)"])
     {}
@@ -37,8 +38,22 @@ def sources(texts: Iterable[str]) -> dict[str, str]:
             if f"{name}:" != OBJECT:
                 found[name] = _of_module(name)
         for label, thing in objects_of([text]).items():
-            found[label] = _of_object(thing)
+            if program or _home(thing) != "__main__":
+                found[label] = _of_object(thing)
     return {name: source for name, source in sorted(found.items()) if source is not None}
+
+
+def check_unchanged(before: Mapping[str, str], texts: Iterable[str]) -> None:
+    """Refuse, in a process that is to train, code that has been edited since the work was handed out.
+
+    What the program itself defines travels with the work, as it was.
+    """
+    for name, now in sources(texts, program=False).items():
+        if before.get(name, now) != now:
+            raise InvalidInput(
+                f"the code of {name.removeprefix(OBJECT)} must stay as it is while runs are trained, but it was edited "
+                "after they had been planned; start them again, and what it decides is trained anew"
+            )
 
 
 def _of_module(name: str) -> str | None:
@@ -76,10 +91,9 @@ def _file(name: str) -> Path | None:
     loaded = getattr(sys.modules.get(name), "__file__", None)
     if loaded is not None:
         return Path(loaded).resolve()
-    places, home, spec = None, "", None
-    for part in name.split("."):
-        home = f"{home}.{part}".lstrip(".")
-        spec = PathFinder.find_spec(home, places)
+    places, spec = None, None
+    for part in name.split("."):  # each by its last name, since a folder without a package file asks for its parent
+        spec = PathFinder.find_spec(part, places)
         if spec is None:
             return None
         places = list(spec.submodule_search_locations or [])
@@ -88,12 +102,21 @@ def _file(name: str) -> Path | None:
 
 def _of_object(thing: Any) -> str | None:
     """Return the fingerprint of the module that defines an object; of one that the program itself defines, its own."""
-    thing = thing.func if isinstance(thing, partial) else thing
-    named = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-    home = str(getattr(named, "__module__", None))
+    home = _home(thing)
     if home != "__main__":
         return _of_module(home)
     try:
-        return hashlib.sha256(inspect.getsource(named).encode()).hexdigest()
+        return hashlib.sha256(inspect.getsource(_named(thing)).encode()).hexdigest()
     except (OSError, TypeError):  # typed in, not written in a file
         return None
+
+
+def _home(thing: Any) -> str:
+    """Return the name of the module that defines an object."""
+    return str(getattr(_named(thing), "__module__", None))
+
+
+def _named(thing: Any) -> Any:
+    """Return the class, function or method whose source an object has."""
+    thing = thing.func if isinstance(thing, partial) else thing
+    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)

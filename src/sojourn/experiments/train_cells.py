@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sojourn.errors import SojournError
-from sojourn.experiments.cells import DIVERGED, Cell, Cells, ended
+from sojourn.experiments.cells import DIVERGED, Cell, Cells, code_texts, ended
+from sojourn.experiments.own_source import check_unchanged
 from sojourn.files import Busy, busy, no_links, write_json
 from sojourn.frozen import ReadOnly
 from sojourn.learning.run.config import TrainConfig
@@ -38,6 +39,8 @@ class Member(NamedTuple):
     """Its run."""
     folder: Path
     """The folder that it is trained in."""
+    sources: Mapping[str, str] = ReadOnly()
+    """Fingerprints of the user's own code, when the work was planned."""
 
 
 class Lot(NamedTuple):
@@ -70,7 +73,7 @@ def lots_of(cells: Sequence[Cell], where: Cells, together: int) -> list[Lot]:
     sorted_out: dict[tuple[Any, ...], list[Member]] = {}
     for number, cell in enumerate(cells):
         alike = tuple(getattr(cell.config, key) for key in (*_SHARED, *_WORK)) if together > 1 else (number,)
-        sorted_out.setdefault(alike, []).append(Member(cell.hash, cell.config, where.of(cell)))
+        sorted_out.setdefault(alike, []).append(Member(cell.hash, cell.config, where.of(cell), cell.sources))
     lots = []
     for members in sorted_out.values():
         for begin in range(0, len(members), together):
@@ -128,6 +131,7 @@ def _begun(lot: Lot, told: dict[str, Ending]) -> "Iterator[tuple[str, Trainer]]"
             no_links(member.folder)
             if busy(member.folder):
                 raise Busy
+            check_unchanged(member.sources, code_texts(member.config))
             run = open_run(member.config, member.folder, resume=True, like=first.built if first else None)
         except Busy:
             told[member.hash] = Ending(BUSY)
