@@ -143,13 +143,15 @@ finally:
 
 @pytest.mark.slow
 def test_json_of_many_groups_takes_little_more_memory_than_their_table(tmp_path):
-    """100,000 groups: 60 MB of JSON, which took 740 MB beyond what the process begins with, and now takes 65."""
+    """100,000 groups: 60 MB of JSON took 740 MB beyond what the process begins with, the table below it took 600."""
     lines = [f"client-{number},1,{1 + number % 977 / 500}\n" for number in range(100_000)]
     peaks = []
     for name, many in (("few", 10), ("many", len(lines))):
         (tmp_path / f"{name}.csv").write_text("name,count,rate\n" + "".join(lines[:many]))
         words = [str(tmp_path / f"{name}.csv"), "-C", "1000", "--out", str(tmp_path / f"{name}.json")]
-        ended = subprocess.run([sys.executable, "-c", LARGE, *words], capture_output=True, text=True, check=True)
+        # started by a small shell, since the peak of a process begins with the memory of the one that starts it
+        command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", LARGE, *words]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
         peaks.append(int(ended.stderr.split()[-1]) * (1 if sys.platform == "darwin" else 1024))
     assert os.path.getsize(tmp_path / "many.json") > 50e6
     assert peaks[1] - peaks[0] < 200e6

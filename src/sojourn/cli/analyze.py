@@ -203,7 +203,7 @@ def content(analysis: "Analysis", regimes: "Regime | None" = None) -> dict[str, 
 
 
 def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
-    from sojourn.cli.show import number, table
+    from sojourn.cli.show import Lazy, number, table
     from sojourn.planning.promises import against_theory, promised
 
     fleet, plan = analysis.fleet, analysis.plan
@@ -228,30 +228,14 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
             "means; simulate to see how much the law matters"
         )
     heads = ["weight", "share"] if plan.capped else ["sampling"]
+    given = [plan.sampling, analysis.share] if plan.capped else [plan.sampling]
+    columns = [fleet.rate, *given, analysis.queue, analysis.utilisation, stale, indicator]
+    columns += [analysis.sojourn, analysis.waiting]
     most = ", at most one per client" if plan.one_each else ", at most the cap per client" if plan.capped else ""
     table(
         f"{fleet.clients} clients, {plan.concurrency} tasks in flight{most}: exact stationary values of one client",
         ["group", "clients", "rate", *heads, "queue", "busy", "staleness", "m_i", "sojourn", "waiting"],
-        [
-            [
-                fleet.name[g],
-                str(fleet.count[g]),
-                *(
-                    number(float(column[g]))
-                    for column in (
-                        fleet.rate,
-                        *((plan.sampling, analysis.share) if plan.capped else (plan.sampling,)),
-                        analysis.queue,
-                        analysis.utilisation,
-                        stale,
-                        indicator,
-                        analysis.sojourn,
-                        analysis.waiting,
-                    )
-                ),
-            ]
-            for g in range(fleet.groups)
-        ],
+        Lazy(fleet.groups, lambda g: [fleet.name[g], str(fleet.count[g]), *(number(float(one[g])) for one in columns)]),
         [
             *notes,
             *promised(plan),
@@ -265,8 +249,9 @@ def _print(analysis: "Analysis", regimes: "Regime | None") -> None:
 
 
 def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
-    from sojourn.cli.show import number, table
+    from sojourn.cli.show import Lazy, number, table
 
+    names = analysis.fleet.name
     columns = (
         regimes.queue_paper,
         regimes.queue_limit,
@@ -281,7 +266,7 @@ def _print_limits(analysis: "Analysis", regimes: "Regime") -> None:
     table(
         f"the paper's limit regime: Gamma {number(regimes.gamma_paper)}, in the limit {number(regimes.gamma_limit)}",
         ["group", *heads],
-        [[name, *(number(float(column[g])) for column in columns)] for g, name in enumerate(analysis.fleet.name)],
+        Lazy(len(names), lambda g: [names[g], *(number(float(column[g])) for column in columns)]),
         [
             f"throughput: the paper's lambda {number(regimes.throughput_paper)}, "
             f"exact {number(regimes.throughput_exact)}; bounds count the task itself, the exact staleness does not"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, overload
 
 import numpy as np
 import typer
@@ -163,6 +163,32 @@ def plural(many: int, word: str) -> str:
     return f"{many} {word}" if many == 1 else f"{many:,} {word}s"
 
 
+class Lazy(Sequence[Sequence[str]]):
+    """Rows of a table that are made when they are shown, for there may be very many.
+
+    >>> rows = Lazy(1_000_000, lambda at: [str(at)])
+    >>> rows[:2], rows[-1]
+    ([['0'], ['1']], ['999999'])
+    """
+
+    def __init__(self, many: int, row: Callable[[int], Sequence[str]]) -> None:
+        self._places, self._row = range(many), row
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Sequence[str]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Sequence[str]]: ...
+
+    def __getitem__(self, at: int | slice) -> Sequence[str] | list[Sequence[str]]:
+        if isinstance(at, slice):
+            return [self._row(place) for place in self._places[at]]
+        return self._row(self._places[at])
+
+
 def table(
     title: str,
     heads: Sequence[str],
@@ -182,11 +208,10 @@ def table(
         for note in notes(()) if callable(notes) else notes:
             say(note)
         return
-    shown = list(rows)
-    if len(shown) > most:
-        half = most // 2
-        gap = [f"... {len(shown) - 2 * half} more", *[""] * (len(heads) - 1)]
-        shown = [*shown[:half], gap, *shown[-half:]]
+    shown, half = rows, most // 2
+    if len(rows) > most:
+        gap = [f"... {len(rows) - 2 * half} more", *[""] * (len(heads) - 1)]
+        shown = [*rows[:half], gap, *rows[-half:]]
     width = width_of(sys.stdout) or WIDE
     encoding = sys.stdout.encoding or "utf-8"
 
